@@ -1,0 +1,1 @@
+"""What to capture, when and on what engine; the command line; closing a crawl."""

@@ -1,0 +1,1 @@
+"""The contract: records, messages, Arrow schemas, keys and outcomes, without any input or output."""

@@ -11,6 +11,7 @@
     ├── BrowserMissing        no Chromium was found; exit code 2
     ├── PageFailed            one page ended in an outcome other than a capture
     ├── BrowserLost           the browser or a connection to it is gone
+    ├── RecordRefused         a record does not fit its batch, or a row its table; a defect of the program
     └── ChannelError          a CDP call failed
         ├── CommandFailed     the browser answered with an error
         └── ReplyTooLarge     a reply exceeded its cap
@@ -97,6 +98,12 @@ class PageFailed(PagestateError):
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.detail}" if self.detail else self.outcome
+
+
+class RecordRefused(PagestateError):
+    """A record does not fit its batch, or a row does not fit its table; nothing of the batch was committed."""
+
+    kind = "record_refused"
 
 
 class ChannelError(PagestateError):

@@ -49,7 +49,7 @@ class Marker:
         """
         try:
             raw = json.loads(data)
-            version = raw["schema_version"]
+            version = int(raw["schema_version"])
         except (ValueError, KeyError, TypeError) as error:
             raise StoreDamaged(f"The commit marker {where} is not readable; restore it or delete it.") from error
         if version > SCHEMA_VERSION:

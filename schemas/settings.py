@@ -63,7 +63,10 @@ class Budgets:
     payload: timedelta = timedelta(seconds=10)
     """Each CDP payload; the three trees are asked for together."""
     retry: timedelta = timedelta(seconds=2)
-    """One more try of a payload that the page cannot do without."""
+    """One more try of a payload that failed."""
+    needed: timedelta = timedelta(seconds=60)
+    """How long the two trees that a page cannot do without (snapshot, document) are waited for when they are late:
+    nothing is thrown away for being late while the page's other budgets hold."""
     process: timedelta = timedelta(seconds=120)
     """Merge and serializers together."""
     close: timedelta = timedelta(seconds=5)

@@ -4,3 +4,4 @@ from workers.merge.errors import PayloadError
 from workers.merge.merge import merge
 from workers.merge.tree import PageTree, Target
 
+__all__ = ["PageTree", "PayloadError", "Target", "merge"]

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from schemas.capture import Capture, Payload
+from schemas.capture import Capture
 from workers.merge.accessibility import ax_nodes
 from workers.merge.document import Flat, documents
 from workers.merge.errors import PayloadError
@@ -136,9 +136,7 @@ def _last_with(keys: I64, wanted: I64) -> I64:
     return np.where(hit, order[np.maximum(place, 0)], -1)
 
 
-def _mark_listeners(
-    capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]
-) -> None:
+def _mark_listeners(capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]) -> None:
     """Flag the elements of the target's top document that listen, unless one of the two limits is exceeded."""
     payload = next(capture.of("listeners", ordinal), None)
     if payload is None or not payload.data:

@@ -18,9 +18,7 @@ being judged interactive by it, `scrollable`."""
 SEARCH_WORDS = ("search", "magnify", "glass", "lookup", "find", "query")
 """The reference's ten words; the other four contain `search` and so never decide."""
 CONTROL_TAGS = frozenset({"input", "select", "textarea"})
-INTERACTIVE_TAGS = frozenset(
-    {"button", "input", "select", "textarea", "a", "details", "summary", "option", "optgroup"}
-)
+INTERACTIVE_TAGS = frozenset({"button", "input", "select", "textarea", "a", "details", "summary", "option", "optgroup"})
 INTERACTIVE_ATTRIBUTES = ("onclick", "onmousedown", "onmouseup", "onkeydown", "onkeyup", "tabindex")
 INTERACTIVE_ROLES = frozenset(
     {
@@ -96,11 +94,7 @@ class Interactivity:
             if name in ("disabled", "hidden"):
                 if value:
                     return False
-            elif name in ("checked", "expanded", "pressed", "selected"):
-                return True
-            elif (
-                name in ("focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts") and value
-            ):
+            elif name in ("checked", "expanded", "pressed", "selected") or (name in ("focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts") and value):
                 return True
         return None
 

@@ -14,7 +14,7 @@ from workers.merge.tree import (
     LINK_SHADOW,
     TEXT,
 )
-from workers.serialize.view import Flags, I64, View, covered, subtree_any
+from workers.serialize.view import I64, Flags, View, covered, subtree_any
 
 DROPPED_TAGS = frozenset({"style", "script", "head", "meta", "link", "title"})
 SVG_TAGS = frozenset(

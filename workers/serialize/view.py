@@ -237,12 +237,7 @@ def _visible(
             if np.isnan(scroll[0]) or np.isnan(client[0]):
                 continue
             x, y = x - scroll[0], y - scroll[1]
-            inside = (
-                (x < client[2])
-                & (x + width > 0)
-                & (y < client[3] + threshold)
-                & (y + height > -threshold)
-            )
+            inside = (x < client[2]) & (x + width > 0) & (y < client[3] + threshold) & (y + height > -threshold)
             part, x, y, width, height = part[inside], x[inside], y[inside], width[inside], height[inside]
         visible[part] = True
     return visible

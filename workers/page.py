@@ -112,6 +112,8 @@ class PageCapturer:
             outcome, detail = "protocol_error", str(error)
         except BrowserMissing:
             raise
+        except Exception as error:  # noqa: BLE001  # one page must not end a crawl; the row says what it was
+            outcome, detail = "protocol_error", f"unexpected {type(error).__name__}: {error}"
         finally:
             page.taking.discard()
         if page.processed is not None and page.processed.error is not None:

@@ -44,6 +44,10 @@ class Processed:
     error: str | None = None
 
 
+EMPTY_DOCUMENT_NODES = 6
+"""#document, doctype, html, head, body, and one node that a server's bare markup may add."""
+
+
 def process_page(taken: Sequence[Taken], store_captures: bool) -> Processed:
     """The rows of one page from its payloads; times of its stages count from 0 at the start of processing.
 
@@ -89,9 +93,8 @@ def listing_columns(listing: Listing) -> Row:
 
 
 def looks_empty(listing: Listing) -> bool:
-    """Whether a page shows nothing: no text, nothing to act on, and no element but html and body."""
-    stats = listing.stats
-    return stats.text_chars == 0 and stats.interactive_elements == 0 and stats.total_elements <= 2
+    """Whether a page has nothing in it: no text, and no node but what Chromium makes of an empty document."""
+    return listing.stats.text_chars == 0 and listing.nodes <= EMPTY_DOCUMENT_NODES
 
 
 def selector_rows(elements: SelectorMap) -> list[Row]:

@@ -7,8 +7,9 @@ It is the only module that translates Playwright's errors.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from playwright.async_api import BrowserContext, Dialog, Download, Page, Request, Response
 from playwright.async_api import Error as PlaywrightError
@@ -21,6 +22,8 @@ from workers.browser.channel import Channel
 from workers.browser.net_errors import outcome_of_net_error
 
 SettleReason = Literal["quiet", "quiet_cap", "load_cap", "blocked"]
+
+_Result = TypeVar("_Result")
 
 ISOLATED_WORLD = "pagestate"
 MAX_DOCUMENTS = 5
@@ -192,12 +195,18 @@ class PageSession:
         self.visit.elements = int(value["elements"])
         return "quiet" if value["reason"] == "quiet" else "quiet_cap"
 
-    async def _or_crash(self, step: Any) -> Any:
+    async def _or_crash(self, step: Coroutine[Any, Any, _Result]) -> _Result:
         """The step's result, unless the renderer dies first."""
         task = asyncio.ensure_future(step)
-        await asyncio.wait({task, self._crash}, return_when=asyncio.FIRST_COMPLETED)
+        watched: set[asyncio.Future[Any]] = {task, self._crash}
+        try:
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                # it may fail while it is being cancelled, which then is nobody's business
+                task.add_done_callback(_forget)
+                task.cancel()
         if not task.done():
-            task.cancel()
             raise PageFailed("renderer_crash", "the renderer process died")
         return task.result()
 
@@ -227,6 +236,11 @@ class PageSession:
             return PageFailed("page_closed", first)
         outcome, code = outcome_of_net_error(message)
         return PageFailed(outcome, code or first)
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _redirects(request: Request) -> list[str]:

@@ -134,6 +134,9 @@ class Supervisor:
             context, page, target_id = await self._create(launched, profile)
         except PlaywrightError as error:
             raise BrowserLost(f"The browser made no page: {_first_line(error)}") from error
+        except TimeoutError as error:
+            seconds = budgets.context.total_seconds()
+            raise BrowserLost(f"The browser made no page within {seconds:g} s.") from error
         try:
             attached = await launched.channel.ask("Target.attachToTarget", {"targetId": target_id, "flatten": True})
             session = PageSession(launched.channel, context, page, target_id, attached["sessionId"])

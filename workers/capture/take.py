@@ -69,6 +69,7 @@ class Taker:
         self._budgets = budgets
         self._started = started
         self._taking = taking
+        self._arrived: dict[asyncio.Future[Reply], float] = {}
 
     async def take(self) -> None:
         """Fills the taking.
@@ -165,7 +166,7 @@ class Taker:
             return
         self._add("dom_document", data)
         self._taking.document_depth = -1
-        self._in_time("dom_document", begun, size_of(data))
+        self._in_time("dom_document", begun, self._arrival(reply), size_of(data))
 
     async def _climb_down(self, begun: float) -> Reply:
         """The document by the depth ladder: a shallower one, and its cut-off nodes filled in."""
@@ -229,9 +230,11 @@ class Taker:
             self._taking.degradations.add("snapshot_truncated")
 
     async def _accessibility(self, trees: list[tuple[str, asyncio.Future[Reply]]], begun: float) -> None:
-        """The AX trees of the frames that answered in time; late or failed ones never cost the page."""
-        left = begun + self._budgets.payload.total_seconds() - time.perf_counter()
-        await self._or_gone([reply for _, reply in trees], left)
+        """The AX trees of the frames that answered in time; late or failed ones never cost the page.
+
+        Their budget runs from now, when the needed payloads are here: the renderer makes one payload after the other.
+        """
+        await self._or_gone([reply for _, reply in trees], self._budgets.payload.total_seconds())
         came, failed, late = 0, 0, 0
         size = 0
         detail: str | None = None
@@ -256,7 +259,7 @@ class Taker:
             size += size_of(data)
             self._add("ax_tree", data, frame)
         if came == len(trees):
-            self._stage("ax_tree", "ok", begun, size=size)
+            self._stage("ax_tree", "ok", begun, size=size, ended=max(self._arrival(reply) for _, reply in trees))
             return
         counts = f"{came} of {len(trees)} frames, {late} late, {failed} failed"
         if came:
@@ -269,12 +272,23 @@ class Taker:
     def _targets(self) -> bytes:
         visit = self._session.visit
         own = {"target_id": self._session.target_id, "session_id": self._session.session_id}
-        return json.dumps({"url": visit.final_url, "title": visit.title, "targets": [own], "frames": {}}).encode()
+        return json.dumps(
+            {"url": visit.final_url or "", "title": visit.title or "", "targets": [own], "frames": {}}
+        ).encode()
 
     # waiting
 
     def _post(self, method: str, params: dict[str, Any] | None = None) -> asyncio.Future[Reply]:
-        return self._session.channel.post(method, params, self._session.session_id)
+        reply = self._session.channel.post(method, params, self._session.session_id)
+        reply.add_done_callback(self._note_arrival)
+        return reply
+
+    def _note_arrival(self, reply: asyncio.Future[Reply]) -> None:
+        self._arrived[reply] = time.perf_counter()
+
+    def _arrival(self, reply: asyncio.Future[Reply]) -> float:
+        """When a reply came; one that came in this very turn of the loop has not been noted yet."""
+        return self._arrived.get(reply) or time.perf_counter()
 
     async def _needed(
         self, stage: Stage, reply: asyncio.Future[Reply], begun: float, again: Callable[[], asyncio.Future[Reply]]
@@ -291,14 +305,14 @@ class Taker:
                     return None
                 reply, left = again(), self._budgets.retry.total_seconds()
                 continue
-            self._in_time(stage, begun, size_of(data), retried=bool(attempt))
+            self._in_time(stage, begun, self._arrival(reply), size_of(data), retried=bool(attempt))
             return data
         return None
 
-    def _in_time(self, stage: Stage, begun: float, size: int, retried: bool = False) -> None:
-        late = time.perf_counter() - begun > self._budgets.payload.total_seconds()
+    def _in_time(self, stage: Stage, begun: float, ended: float, size: int, retried: bool = False) -> None:
+        late = ended - begun > self._budgets.payload.total_seconds()
         detail = "late" if late else "second try" if retried else None
-        self._stage(stage, "fallback" if detail else "ok", begun, detail, size=size)
+        self._stage(stage, "fallback" if detail else "ok", begun, detail, size, ended)
 
     async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
         """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
@@ -340,11 +354,18 @@ class Taker:
         self._taking.payloads.append(Taken(kind, data, frame_id=frame_id))
 
     def _stage(
-        self, stage: Stage, outcome: StageOutcome, begun: float, detail: str | None = None, size: int | None = None
+        self,
+        stage: Stage,
+        outcome: StageOutcome,
+        begun: float,
+        detail: str | None = None,
+        size: int | None = None,
+        ended: float | None = None,
     ) -> None:
-        now = time.perf_counter()
+        """Notes a stage; it ended when its payload arrived, not when its turn came to be looked at."""
+        took = (ended or time.perf_counter()) - begun
         self._taking.stages.append(
-            StageResult(stage, outcome, (begun - self._started) * 1000, (now - begun) * 1000, detail, bytes=size)
+            StageResult(stage, outcome, (begun - self._started) * 1000, took * 1000, detail, bytes=size)
         )
 
 

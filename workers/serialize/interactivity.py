@@ -94,7 +94,9 @@ class Interactivity:
             if name in ("disabled", "hidden"):
                 if value:
                     return False
-            elif name in ("checked", "expanded", "pressed", "selected") or (name in ("focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts") and value):
+            elif name in ("checked", "expanded", "pressed", "selected") or (
+                name in ("focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts") and value
+            ):
                 return True
         return None
 

@@ -116,6 +116,7 @@ SELECTOR_MAPS = pa.schema(
         _required("attributes", pa.map_(_TEXT, _TEXT)),
         _required("interactive_reason", _TEXT),
         _required("is_new", pa.bool_()),
+        _required("printed", pa.bool_()),  # False inside an svg, whose descendants are numbered but not printed
     ]
 )
 

@@ -13,26 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import TypeVar
-
-import pyarrow as pa
 
 from schemas.capture import Capture, Payload
 from schemas.outcomes import Degradation, Stage
 from schemas.records import Row, StageResult
 from workers.browser.spool import buffer_of
 from workers.capture.take import Taken
-from workers.merge import PageTree, PayloadError, merge
+from workers.merge import PayloadError, merge
 from workers.merge.secrets import mask_secrets
 from workers.serialize import listing as listing_serializer
-from workers.serialize.listing import Listing, serialize_listing
+from workers.serialize.listing import Listing, SelectorMap, serialize_listing
+from workers.store.payloads import encode_capture
 
 _Result = TypeVar("_Result")
-
-ZSTD_LEVEL = 3
-"""zstd's own default; payloads shrink to about a twentieth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,66 +47,44 @@ class Processed:
 def process_page(taken: Sequence[Taken], store_captures: bool) -> Processed:
     """The rows of one page from its payloads; times of its stages count from 0 at the start of processing.
 
-    A payload that makes no sense costs the listing, never the captures.
+    A payload that makes no sense costs the listing, but not the captures, unless it is so broken that secrets in it
+    could not be masked.
     """
     started = time.perf_counter()
     raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
-    stages: list[StageResult] = []
-    degradations: set[Degradation] = set()
-    row: Row = {"payload_bytes": sum(len(p.data) for p in raw.payloads), "secrets_masked": 0, "surrogates_replaced": 0}
-    rows: list[Row] = []
-    error: str | None = None
-    is_empty = False
-    capture = raw
+    row: Row = {"payload_bytes": sum(memoryview(p.data).nbytes for p in raw.payloads)}
     try:
-        capture, masked = _timed("merge", started, [], lambda: mask_secrets(raw))
-        row["secrets_masked"] = masked
-        if masked:
-            degradations.add("secrets_masked")
-        if any(p.kind == "layout_snapshot" for p in capture.payloads):
-            tree = _timed("merge", started, stages, lambda: merge(capture), lambda t: t.node_count)
-            row |= tree_columns(tree)
-            if tree.surrogates_replaced:
-                degradations.add("surrogates_replaced")
-            listing = _timed("listing", started, stages, lambda: serialize_listing(tree))
-            row |= listing_columns(listing)
-            rows = selector_rows(listing)
-            is_empty = looks_empty(listing)
-    except PayloadError as failure:
-        error = str(failure)
-    captures = [capture_row(p) for p in capture.payloads] if store_captures and error is None else []
-    if error is not None and store_captures and row["secrets_masked"] == 0 and not _may_hold_secrets(raw):
-        captures = [capture_row(p) for p in raw.payloads]
-    return Processed(row, rows, captures, stages, frozenset(degradations), is_empty, error)
-
-
-def _may_hold_secrets(capture: Capture) -> bool:
-    """Whether payloads that could not be decoded, and so not masked, might hold a secret; such are not stored."""
-    return any(b"password" in bytes(p.data).lower() for p in capture.payloads)
-
-
-def tree_columns(tree: PageTree) -> Row:
-    """Columns of `listings` that come from the page tree."""
-    return {"nodes": tree.node_count, "surrogates_replaced": tree.surrogates_replaced}
+        capture, masked = mask_secrets(raw)
+    except PayloadError as error:
+        return Processed(row, error=str(error))
+    row["secrets_masked"] = masked
+    captures = encode_capture(capture) if store_captures else []
+    stages: list[StageResult] = []
+    degradations: set[Degradation] = {"secrets_masked"} if masked else set()
+    if next(capture.of("layout_snapshot"), None) is None:
+        return Processed(row, captures=captures, degradations=frozenset(degradations))
+    try:
+        tree = _timed("merge", started, stages, lambda: merge(capture), len)
+        listing = _timed("listing", started, stages, lambda: serialize_listing(tree), lambda made: made.interactive)
+    except PayloadError as error:
+        return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
+    if tree.surrogates_replaced:
+        degradations.add("surrogates_replaced")
+    row |= {"surrogates_replaced": tree.surrogates_replaced, **listing_columns(listing)}
+    return Processed(
+        row, selector_rows(listing.selector_map), captures, stages, frozenset(degradations), looks_empty(listing)
+    )
 
 
 def listing_columns(listing: Listing) -> Row:
     """Columns of `listings` that come from the listing."""
-    stats = listing.stats
     return {
         "listing": listing.text,
         "listing_sha256": sha256(listing.text.encode()).hexdigest(),
         "serializer": listing_serializer.NAME,
         "serializer_version": listing_serializer.VERSION,
-        "links": stats.links,
-        "interactive_elements": stats.interactive_elements,
-        "iframes": stats.iframes,
-        "shadow_open": stats.shadow_open,
-        "shadow_closed": stats.shadow_closed,
-        "images": stats.images,
-        "scroll_containers": stats.scroll_containers,
-        "total_elements": stats.total_elements,
-        "text_chars": stats.text_chars,
+        "nodes": listing.nodes,
+        **asdict(listing.stats),
     }
 
 
@@ -120,24 +94,18 @@ def looks_empty(listing: Listing) -> bool:
     return stats.text_chars == 0 and stats.interactive_elements == 0 and stats.total_elements <= 2
 
 
-def selector_rows(listing: Listing) -> list[Row]:
+def selector_rows(elements: SelectorMap) -> list[Row]:
     """Rows of `selector_maps`, in the map's order."""
-    return [dict(row) for row in listing.selector_rows()]
-
-
-def capture_row(payload: Payload) -> Row:
-    """A row of `captures`."""
-    data = pa.py_buffer(payload.data)
-    packed = pa.Codec("zstd", compression_level=ZSTD_LEVEL).compress(data)
-    return {
-        "kind": payload.kind,
-        "target": payload.target,
-        "frame_id": payload.frame_id,
-        "encoding": "zstd",
-        "raw_bytes": data.size,
-        "sha256": sha256(data).hexdigest(),
-        "data": packed.to_pybytes(),
-    }
+    names = [f.name for f in fields(elements) if f.name not in ("bounds", "absolute")]
+    rows: list[Row] = [
+        dict(zip(names, values, strict=True))
+        for values in zip(*(getattr(elements, name) for name in names), strict=True)
+    ]
+    for row, bounds, absolute in zip(rows, elements.bounds, elements.absolute, strict=True):
+        if bounds is not None and absolute is not None:
+            row |= dict(zip(("x", "y", "width", "height"), bounds, strict=True))
+            row |= dict(zip(("absolute_x", "absolute_y"), absolute, strict=False))
+    return rows
 
 
 def _timed(

@@ -126,6 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/":
             path = "/index.html"
+        # One request a connection: no idle connection keeps a thread past `close`.
+        self.close_connection = True
         if self.server.closing.wait(DELAYS_S.get(path, 0)):
             return
         if path in self.server.bodies:
@@ -141,7 +143,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", CONTENT_TYPES[path.rpartition(".")[2]])
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
-        # One request a connection: no idle connection keeps a thread past `close`.
         self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":

@@ -42,11 +42,12 @@ function draw() {
 
 // The dots move while the tasks are on their way, so the page is not quiet before they are there.
 let waited = 0;
+app.textContent = "Loading";
 const waiting = setInterval(() => {
   waited += 1;
   app.textContent = `Loading${".".repeat(waited)}`;
-  if (waited === 6) {
+  if (waited === 10) {
     clearInterval(waiting);
     draw();
   }
-}, 80);
+}, 50);

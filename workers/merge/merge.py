@@ -1,0 +1,254 @@
+"""merge() joins the payloads of a capture into a page tree: document for structure, snapshot for layout, AX for roles."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+from schemas.capture import Capture
+from workers.merge.accessibility import ax_nodes
+from workers.merge.document import Flat, documents
+from workers.merge.errors import PayloadError
+from workers.merge.layout import Records, device_pixel_ratio, read_metrics, read_records
+from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, Targets, decode
+from workers.merge.tree import (
+    DOCUMENT,
+    ELEMENT,
+    LINK_CHILD,
+    LINK_CONTENT,
+    LINK_ROOT,
+    LINK_SHADOW,
+    SHADOW_KINDS,
+    PageTree,
+    Target,
+)
+
+I64 = NDArray[np.int64]
+
+MAX_PROBED_ELEMENTS = 10_000
+"""A top document with more elements has no listener flags (browser-use 0.13.14, dom/service.py)."""
+MAX_LISTENER_ELEMENTS = 100
+"""A target with more elements that listen has no listener flags (same place)."""
+LISTENER_TYPES = frozenset({"click", "mousedown", "mouseup", "pointerdown", "pointerup"})
+
+
+def merge(capture: Capture) -> PageTree:
+    """The page tree of a capture; PayloadError if a payload that is needed is missing or malformed.
+
+    Needed: a `dom_document` of target 0. A target without a layout snapshot has no records, without accessibility
+    payloads no roles, without listeners no listener flags.
+    """
+    targets, replaced = _targets(capture)
+    flat, count = documents(capture, targets)
+    replaced += count
+    columns = _Columns(flat)
+    nodes = flat.nodes
+    kind = columns.kind
+    values = [n.nodeValue for n in nodes]
+    attributes_raw = [n.attributes for n in nodes]
+    frame_ids = {i: n.frameId for i, n in enumerate(nodes) if n.frameId}
+    nodes.clear()  # the decoded document is the largest thing in memory; the other payloads come after it
+    layout = _Layout(len(kind))
+    ax = np.full(len(kind), -1, np.int32)
+    ax_raw: list[Raw] = []
+    listens = np.zeros(len(kind), np.bool_)
+    out = []
+    metrics = None
+    for ordinal in sorted({p.target for p in capture.payloads}):
+        mine = columns.rows_of(ordinal)
+        found = read_metrics(next(capture.of("layout_metrics", ordinal), None))
+        metrics = found if ordinal == 0 else metrics
+        ratio = device_pixel_ratio(found)
+        name = targets.targets[ordinal] if ordinal < len(targets.targets) else None
+        out.append(
+            Target(
+                name.target_id if name else "",
+                name.session_id if name else "",
+                ratio,
+                flat.target_roots.get(ordinal, -1),
+            )
+        )
+        if not len(mine):
+            continue
+        ids = columns.backend_node_id[mine]
+        snapshot = next(capture.of("layout_snapshot", ordinal), None)
+        if snapshot is not None:
+            records, count = read_records(snapshot, ratio)
+            replaced += count
+            layout.add(records, mine, ids)
+        raw, ax_ids, count = ax_nodes(capture, ordinal)
+        replaced += count
+        rows = _last_with(ax_ids, ids)
+        ax[mine] = np.where(rows >= 0, rows + len(ax_raw), -1)
+        ax_raw += raw
+        _mark_listeners(capture, ordinal, columns, mine, listens)
+    return PageTree(
+        url=targets.url,
+        title=targets.title,
+        targets=tuple(out),
+        kind=kind,
+        link=columns.link,
+        parent=columns.parent,
+        subtree_end=columns.subtree_end,
+        name=columns.name,
+        names=columns.names,
+        backend_node_id=columns.backend_node_id,
+        target=columns.target,
+        shadow_kind=columns.shadow_kind,
+        scrollable=columns.scrollable,
+        values=values,
+        attributes_raw=attributes_raw,
+        frame_ids=frame_ids,
+        has_record=layout.has_record,
+        document=layout.document,
+        bounds=layout.bounds,
+        client_rect=layout.client_rect,
+        scroll_rect=layout.scroll_rect,
+        paint_order=layout.paint_order,
+        style=layout.style,
+        style_rows=tuple(layout.style_rows),
+        is_clickable=layout.is_clickable,
+        input_checked=layout.input_checked,
+        input_values=layout.input_values,
+        ax=ax,
+        ax_raw=ax_raw,
+        ax_payloads=tuple(p for p in capture.payloads if p.kind == "ax_tree"),
+        has_listener=listens,
+        metrics=metrics,
+        surrogates_replaced=replaced,
+    )
+
+
+def _targets(capture: Capture) -> tuple[Targets, int]:
+    payload = next(capture.of("targets"), None)
+    return (Targets(), 0) if payload is None else decode(TARGETS_DECODER, payload)
+
+
+def _last_with(keys: I64, wanted: I64) -> I64:
+    """For each wanted id the last row of `keys` that holds it, -1 if none does; 0 is no id."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    sorted_keys = keys[order]
+    place = np.searchsorted(sorted_keys, wanted, "right") - 1
+    hit = (place >= 0) & (sorted_keys[np.maximum(place, 0)] == wanted) & (wanted != 0)
+    return np.where(hit, order[np.maximum(place, 0)], -1)
+
+
+def _mark_listeners(capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]) -> None:
+    """Flag the elements of the target's top document that listen, unless one of the two limits is exceeded."""
+    payload = next(capture.of("listeners", ordinal), None)
+    if payload is None or not payload.data:
+        return
+    probed = decode(LISTENERS_DECODER, payload)[0]
+    if probed.element_count > MAX_PROBED_ELEMENTS:
+        return
+    ids = dict.fromkeys(x.backendNodeId for x in probed.listeners if x.type in LISTENER_TYPES and x.backendNodeId)
+    rows = _last_with(columns.backend_node_id[mine], np.array(list(ids), np.int64))
+    holders = []
+    for node in mine[rows[rows >= 0]].tolist():
+        if columns.kind[node] == ELEMENT and columns.in_top_document(node):
+            holders.append(node)
+            if len(holders) > MAX_LISTENER_ELEMENTS:
+                return
+    listens[holders] = True
+
+
+class _Columns:
+    """The columns that come from the document alone."""
+
+    __slots__ = (
+        "backend_node_id", "kind", "link", "name", "names", "parent", "scrollable", "shadow_kind", "subtree_end", "target",
+    )  # fmt: skip
+
+    def __init__(self, flat: Flat) -> None:
+        nodes = flat.nodes
+        count = len(nodes)
+        kinds = np.fromiter((n.nodeType for n in nodes), np.int64, count)
+        if int(kinds.min()) < 1 or int(kinds.max()) > 12:
+            raise PayloadError("dom_document", "nodeType", "is not a node type (1 to 12)")
+        self.kind = kinds.astype(np.int8)
+        self.parent = np.array(flat.parents, np.int32)
+        sizes = [1] * count
+        parents = flat.parents
+        for i in range(count - 1, 0, -1):
+            sizes[parents[i]] += sizes[i]
+        self.subtree_end = np.arange(count, dtype=np.int32) + np.array(sizes, np.int32)
+        table: dict[str, int] = {}
+        self.name = np.array([table.setdefault(n.nodeName, len(table)) for n in nodes], np.int32)
+        self.names = tuple(table)
+        try:
+            self.backend_node_id = np.fromiter((n.backendNodeId for n in nodes), np.int64, count)
+        except OverflowError as error:
+            raise PayloadError("dom_document", "backendNodeId", "is beyond 64 bits") from error
+        self.scrollable = np.fromiter((n.isScrollable for n in nodes), np.bool_, count)
+        kinds_of_shadow = {text: i for i, text in enumerate(SHADOW_KINDS)}
+        unknown = kinds_of_shadow["unknown"]
+        self.shadow_kind = np.fromiter(
+            (kinds_of_shadow.get(n.shadowRootType, unknown) if n.shadowRootType else 0 for n in nodes), np.int8, count
+        )
+        self.link = np.full(count, LINK_CHILD, np.int8)
+        self.link[self.shadow_kind > 0] = LINK_SHADOW
+        self.link[self.kind == DOCUMENT] = LINK_CONTENT
+        self.link[0] = LINK_ROOT
+        self.target = np.zeros(count, np.int32)
+        for ordinal, root in sorted(flat.target_roots.items(), key=lambda item: item[1]):
+            self.target[root : self.subtree_end[root]] = ordinal
+
+    def rows_of(self, ordinal: int) -> I64:
+        """The nodes of one target, in pre-order."""
+        return np.nonzero(self.target == ordinal)[0]
+
+    def in_top_document(self, node: int) -> bool:
+        """True if `document.querySelectorAll('*')` of the node's target sees it: no shadow tree, no inner frame."""
+        while self.link[node] == LINK_CHILD:
+            node = int(self.parent[node])
+        if self.link[node] == LINK_CONTENT:
+            return bool(self.target[node] != self.target[self.parent[node]])
+        return bool(self.link[node] == LINK_ROOT)
+
+
+class _Layout:
+    """The columns that come from the snapshots, filled target by target."""
+
+    __slots__ = (
+        "bounds", "client_rect", "document", "has_record", "input_checked", "input_values", "is_clickable", "paint_order",
+        "scroll_rect", "style", "style_rows",
+    )  # fmt: skip
+
+    def __init__(self, count: int) -> None:
+        self.has_record = np.zeros(count, np.bool_)
+        self.document = np.full(count, -1, np.int32)
+        self.bounds = np.full((count, 4), np.nan)
+        self.client_rect = np.full((count, 4), np.nan)
+        self.scroll_rect = np.full((count, 4), np.nan)
+        self.paint_order = np.full(count, -1, np.int64)
+        self.style = np.full(count, -1, np.int32)
+        self.style_rows: list[tuple[str | None, ...]] = []
+        self.is_clickable = np.full(count, -1, np.int8)
+        self.input_checked = np.full(count, -1, np.int8)
+        self.input_values: dict[int, str] = {}
+
+    def add(self, records: Records, nodes: I64, ids: I64) -> None:
+        """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier one."""
+        rows = _last_with(records.backend_node_id, ids)
+        nodes, rows = nodes[rows >= 0], rows[rows >= 0]
+        self.has_record[nodes] = True
+        self.document[nodes] = records.document[rows]
+        self.is_clickable[nodes] = records.is_clickable[rows]
+        self.input_checked[nodes] = records.input_checked[rows]
+        layout = records.layout[rows]
+        laid = nodes[layout >= 0]
+        layout = layout[layout >= 0]
+        self.bounds[laid] = records.bounds[layout]
+        self.client_rect[laid] = records.client_rect[layout]
+        self.scroll_rect[laid] = records.scroll_rect[layout]
+        self.paint_order[laid] = records.paint_order[layout]
+        style = records.style[layout]
+        self.style[laid] = np.where(style >= 0, style + len(self.style_rows), -1)
+        self.style_rows += records.style_rows
+        if records.input_values:
+            for node, row in zip(nodes.tolist(), rows.tolist(), strict=True):
+                if row in records.input_values:
+                    self.input_values[node] = records.input_values[row]

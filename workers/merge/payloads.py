@@ -1,0 +1,254 @@
+"""Payload bytes are decoded into just the fields that the merge needs; everything else is skipped unread."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from schemas.capture import Payload
+from workers.merge.errors import PayloadError
+
+T = TypeVar("T")
+
+
+class DomNode(Struct, gc=False):
+    """A CDP `DOM.Node`; attributes stay undecoded, because most nodes of a large page never print."""
+
+    nodeType: int
+    nodeName: str
+    backendNodeId: int = 0
+    nodeId: int = 0
+    nodeValue: str = ""
+    childNodeCount: int = 0
+    children: list[DomNode] | None = None
+    attributes: Raw = Raw()
+    frameId: str = ""
+    isScrollable: bool = False
+    shadowRootType: str = ""
+    shadowRoots: list[DomNode] | None = None
+    contentDocument: DomNode | None = None
+
+
+class DomDocument(Struct, gc=False):
+    """The result of `DOM.getDocument`."""
+
+    root: DomNode
+
+
+class DomSubtree(Struct, gc=False):
+    """The result of `DOM.describeNode`."""
+
+    node: DomNode
+
+
+class RareStrings(Struct, gc=False):
+    """CDP `RareStringData`: string-table indexes of the few nodes that have the thing."""
+
+    index: list[int] = []
+    value: list[int] = []
+
+
+class RareFlags(Struct, gc=False):
+    """CDP `RareBooleanData`: the node indexes for which the flag is set."""
+
+    index: list[int] = []
+
+
+class SnapshotNodes(Struct, gc=False):
+    """CDP `NodeTreeSnapshot`, without the structure: that comes from the DOM document."""
+
+    backendNodeId: list[int]
+    attributes: Raw = Raw()
+    inputValue: RareStrings | None = None
+    textValue: RareStrings | None = None
+    inputChecked: RareFlags | None = None
+    isClickable: RareFlags | None = None
+
+
+class SnapshotLayout(Struct, gc=False):
+    """CDP `LayoutTreeSnapshot`."""
+
+    nodeIndex: list[int]
+    bounds: list[tuple[float, float, float, float]]
+    styles: list[list[int]] = []
+    paintOrders: list[int] = []
+    scrollRects: list[list[float]] = []
+    clientRects: list[list[float]] = []
+
+
+class SnapshotDocument(Struct, gc=False):
+    """CDP `DocumentSnapshot`."""
+
+    nodes: SnapshotNodes
+    layout: SnapshotLayout
+
+
+class Snapshot(Struct, gc=False):
+    """The result of `DOMSnapshot.captureSnapshot`."""
+
+    documents: list[SnapshotDocument]
+    strings: list[str]
+
+
+class AxNodes(Struct, gc=False):
+    """The result of `Accessibility.getFullAXTree`, each node undecoded."""
+
+    nodes: list[Raw]
+
+
+class AxHead(Struct, gc=False):
+    """The one field by which an accessibility node is found."""
+
+    backendDOMNodeId: int = 0
+
+
+class AxValue(Struct, gc=False):
+    """CDP `AXValue`."""
+
+    value: object = None
+
+
+class AxProperty(Struct, gc=False):
+    """CDP `AXProperty`."""
+
+    name: str = ""
+    value: AxValue | None = None
+
+
+class AxNode(Struct, gc=False):
+    """CDP `AXNode` without `sources` and `ignoredReasons`, the bulk of its bytes."""
+
+    nodeId: str = ""
+    ignored: bool = False
+    role: AxValue | None = None
+    name: AxValue | None = None
+    description: AxValue | None = None
+    properties: list[AxProperty] = []
+    childIds: list[str] = []
+    backendDOMNodeId: int = 0
+
+
+class Listener(Struct, gc=False):
+    """CDP `DOMDebugger.EventListener`."""
+
+    type: str = ""
+    backendNodeId: int = 0
+
+
+class Listeners(Struct, gc=False):
+    """The `listeners` payload of the capturer."""
+
+    element_count: int = 0
+    listeners: list[Listener] = []
+
+
+class FrameTarget(Struct, gc=False):
+    """Where one frame lives."""
+
+    target_id: str = ""
+    url: str = ""
+
+
+class TargetName(Struct, gc=False):
+    """One CDP target."""
+
+    target_id: str = ""
+    session_id: str = ""
+
+
+class Targets(Struct, gc=False):
+    """The `targets` payload of the capturer."""
+
+    url: str = ""
+    title: str = ""
+    targets: list[TargetName] = []
+    frames: dict[str, FrameTarget] = {}
+
+
+class Viewport(Struct, gc=False, frozen=True):
+    """CDP `LayoutViewport` and `VisualViewport` in one."""
+
+    clientWidth: float | None = None
+    clientHeight: float | None = None
+    pageX: float | None = None
+    pageY: float | None = None
+
+
+class ContentSize(Struct, gc=False, frozen=True):
+    """CDP `DOM.Rect` of the whole page."""
+
+    width: float | None = None
+    height: float | None = None
+
+
+class LayoutMetrics(Struct, gc=False):
+    """The result of `Page.getLayoutMetrics`."""
+
+    layoutViewport: Viewport = Viewport()
+    visualViewport: Viewport = Viewport()
+    contentSize: ContentSize = ContentSize()
+    cssLayoutViewport: Viewport = Viewport()
+    cssVisualViewport: Viewport = Viewport()
+    cssContentSize: ContentSize = ContentSize()
+
+
+DOCUMENT_DECODER = msgspec.json.Decoder(DomDocument)
+SUBTREE_DECODER = msgspec.json.Decoder(DomSubtree)
+SNAPSHOT_DECODER = msgspec.json.Decoder(Snapshot)
+AX_DECODER = msgspec.json.Decoder(AxNodes)
+AX_HEAD_DECODER = msgspec.json.Decoder(AxHead)
+AX_NODE_DECODER = msgspec.json.Decoder(AxNode)
+LISTENERS_DECODER = msgspec.json.Decoder(Listeners)
+TARGETS_DECODER = msgspec.json.Decoder(Targets)
+METRICS_DECODER = msgspec.json.Decoder(LayoutMetrics)
+STRINGS_DECODER = msgspec.json.Decoder(list[str])
+STRING_ROWS_DECODER = msgspec.json.Decoder(list[list[int]])
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""One JSON escape: a whole surrogate pair, a lone surrogate (group 1), or anything else (so that `\\\\ud800` is a
+backslash and five letters, not a surrogate)."""
+
+
+def replace_surrogates(data: bytes | bytearray | memoryview) -> tuple[bytes, int]:
+    """Every lone surrogate escape becomes U+FFFD; returns the new bytes and how many there were."""
+    count = 0
+
+    def fix(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        if match.group(1) is None:
+            return match.group(0)
+        count += 1
+        return b"\\ufffd"
+
+    return _ESCAPE.sub(fix, data), count
+
+
+def decode(decoder: msgspec.json.Decoder[T], payload: Payload) -> tuple[T, int]:
+    """The decoded payload and the number of surrogates replaced in it; PayloadError if it does not fit its type.
+
+    msgspec refuses lone surrogates wherever they stand, so that only a payload it refused is looked at twice.
+    """
+    try:
+        return decoder.decode(payload.data), 0
+    except msgspec.ValidationError as error:
+        raise _named(payload, error) from error
+    except RecursionError as error:
+        raise PayloadError(payload.kind, "$", "is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        fixed, count = replace_surrogates(payload.data)
+        if not count:
+            raise PayloadError(payload.kind, "$", str(error)) from error
+        return decode(decoder, Payload(payload.kind, fixed, payload.target, payload.frame_id))[0], count
+
+
+def _named(payload: Payload, error: msgspec.ValidationError) -> PayloadError:
+    text = str(error)
+    problem, _, path = text.partition(" - at ")
+    missing = re.search(r"missing required field `([^`]+)`", problem)
+    field = path.strip("`") or "$"
+    return PayloadError(payload.kind, f"{field}.{missing[1]}" if missing else field, problem)

@@ -1,0 +1,2 @@
+def mask_secrets(c):
+    return c, 0

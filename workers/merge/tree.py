@@ -1,0 +1,187 @@
+"""A page tree is the merge of document, layout snapshot and accessibility of all frames, as columns.
+
+Row i of every column is node i; nodes stand in pre-order, so that the subtree of i is the slice i .. subtree_end[i].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+from schemas.capture import Payload
+from workers.merge.errors import PayloadError
+from workers.merge.payloads import AX_NODE_DECODER, STRINGS_DECODER, AxNode, LayoutMetrics
+
+ELEMENT: Final = 1
+TEXT: Final = 3
+DOCUMENT: Final = 9
+FRAGMENT: Final = 11
+"""Node kinds (DOM Standard, 4.4 Interface Node)."""
+
+LINK_ROOT: Final = 0
+LINK_CHILD: Final = 1
+LINK_SHADOW: Final = 2
+LINK_CONTENT: Final = 3
+"""How a node hangs under its parent: not at all, as a child, as a shadow root, as a content document."""
+
+SHADOW_KINDS: Final = ("", "user-agent", "open", "closed", "unknown")
+
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_NO_AX = AxNode()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One CDP target; `root` is the node of its document, -1 if no iframe of the page shows it."""
+
+    target_id: str
+    session_id: str
+    device_pixel_ratio: float
+    root: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageTree:
+    """Columns by node. Rectangles are (x, y, width, height) in CSS pixels, NaN where there is none.
+
+    kind, link, parent, subtree_end, name (into `names`), backend_node_id, target, shadow_kind (into SHADOW_KINDS)
+                    come from the document; scrollable is CDP's isScrollable; values holds the text of text nodes
+    has_record      the snapshot knows the node; `document` is the ordinal of its snapshot document
+    bounds          in the coordinates of the owning document; client_rect and scroll_rect as CDP gives them
+    paint_order     -1 without layout
+    style           row in `style_rows` (texts in the order of schemas.capture.COMPUTED_STYLES), -1 if unknown
+    is_clickable, input_checked   1, 0, or -1 if unknown
+    ax              row in `ax_raw`, -1 without an accessibility node
+    has_listener    a click, mousedown, mouseup, pointerdown or pointerup listener sits on the element
+    frame_ids, input_values   sparse, by node
+    Attributes and accessibility nodes are decoded on demand; the tree then holds views into the payload buffers.
+    """
+
+    url: str
+    title: str
+    targets: tuple[Target, ...]
+    kind: I8
+    link: I8
+    parent: I32
+    subtree_end: I32
+    name: I32
+    names: tuple[str, ...]
+    backend_node_id: I64
+    target: I32
+    shadow_kind: I8
+    scrollable: Flags
+    values: list[str]
+    attributes_raw: list[Raw]
+    frame_ids: dict[int, str]
+    has_record: Flags
+    document: I32
+    bounds: F64
+    client_rect: F64
+    scroll_rect: F64
+    paint_order: I64
+    style: I32
+    style_rows: tuple[tuple[str | None, ...], ...]
+    is_clickable: I8
+    input_checked: I8
+    input_values: dict[int, str]
+    ax: I32
+    ax_raw: list[Raw]
+    ax_payloads: tuple[Payload, ...]
+    has_listener: Flags
+    metrics: LayoutMetrics | None
+    surrogates_replaced: int
+    _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
+    _ax: dict[int, AxNode] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def node_name(self, node: int) -> str:
+        """The name as CDP gives it: upper case for HTML."""
+        return self.names[self.name[node]]
+
+    def tag(self, node: int) -> str:
+        """The name in lower case."""
+        return self.names[self.name[node]].lower()
+
+    def attributes(self, node: int) -> dict[str, str]:
+        """The attributes in document order, with the live value and checked state of a field.
+
+        A live value keeps the position of a `value` attribute or is appended; checked=False removes the attribute
+        (browser-use 0.13.14, dom/service.py).
+        """
+        known = self._attributes.get(node)
+        if known is None:
+            known = self._attributes[node] = dict(attribute_pairs(self.attributes_raw[node]))
+            if self.has_record[node] and self.node_name(node).upper() in ("INPUT", "TEXTAREA"):
+                value = self.input_values.get(node)
+                if value is not None:
+                    known["value"] = value
+                checked = self.input_checked[node]
+                if checked == 1:
+                    known["checked"] = "true"
+                elif checked == 0:
+                    known.pop("checked", None)
+        return known
+
+    def ax_node(self, node: int) -> AxNode | None:
+        """The accessibility node, None if there is none."""
+        row = int(self.ax[node])
+        if row < 0:
+            return None
+        known = self._ax.get(row)
+        if known is None:
+            try:
+                known = self._ax[row] = AX_NODE_DECODER.decode(self.ax_raw[row])
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise PayloadError("ax_tree", f"nodes[{row}]", str(error)) from error
+        return known
+
+    def ax_role(self, node: int) -> str | None:
+        """The role's value as Chromium gives it."""
+        ax = self.ax_node(node)
+        value = ax.role.value if ax is not None and ax.role is not None else None
+        return value if isinstance(value, str) else None
+
+    def ax_name(self, node: int) -> str | None:
+        """The computed name."""
+        ax = self.ax_node(node)
+        value = ax.name.value if ax is not None and ax.name is not None else None
+        return value if isinstance(value, str) else None
+
+    def ax_properties(self, node: int) -> list[tuple[str, object]]:
+        """Name and value of each property, in order; None where a property has no value."""
+        ax = self.ax_node(node)
+        if ax is None:
+            return []
+        return [(p.name, p.value.value if p.value is not None else None) for p in ax.properties]
+
+    def children(self, node: int) -> list[int]:
+        """Every node that hangs directly under it, whatever the link, in pre-order."""
+        out = []
+        child, end = node + 1, int(self.subtree_end[node])
+        while child < end:
+            out.append(child)
+            child = int(self.subtree_end[child])
+        return out
+
+
+def attribute_pairs(raw: Raw) -> list[tuple[str, str]]:
+    """The (name, value) pairs of CDP's flat attribute list."""
+    if not len(memoryview(raw)):
+        return []
+    try:
+        flat = STRINGS_DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PayloadError("dom_document", "attributes", str(error)) from error
+    return list(zip(flat[::2], flat[1::2], strict=False))

@@ -1,0 +1,1 @@
+"""Page tree -> the texts that agents read; one module each."""

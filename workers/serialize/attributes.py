@@ -1,0 +1,112 @@
+"""The attribute string of a line: HTML attributes, format hints, accessibility properties, in order of insertion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workers.serialize.view import View
+
+MAX_VALUE = 100
+"""Characters of a value, and of an image's context, before `...`."""
+DEDUPE_ABOVE = 5
+"""Values longer than this print once (all: browser-use 0.13.14, serializer/serializer.py)."""
+NEVER_DEDUPED = frozenset({"format", "expected_format", "placeholder", "value", "aria-label", "title"})
+DATE_FORMATS = {
+    "date": "YYYY-MM-DD",
+    "time": "HH:MM",
+    "datetime-local": "YYYY-MM-DDTHH:MM",
+    "month": "YYYY-MM",
+    "week": "YYYY-W##",
+}
+PHONE_FORMAT = "123-456-7890"
+PICKER_CLASSES = ("datepicker", "datetimepicker", "daterangepicker")
+PICKER_FORMAT = "mm/dd/yyyy"
+VALUE_TAGS = frozenset({"input", "textarea", "select"})
+VALUE_PROPERTIES = ("valuetext", "value")
+
+
+def attribute_string(view: View, node: int) -> str:
+    """The attributes of an element as its line prints them: `key=value key=value`, values cut to 100 characters."""
+    names = view.options.attribute_names
+    shown = _collect(view, node, frozenset(names))
+    if not shown:
+        return ""
+    _dedupe(shown, names)
+    role = view.tree.ax_role(node)
+    if role is not None and role == view.tree.node_name(node):
+        shown.pop("role", None)
+    if shown.get("type", "").lower() == view.tag(node):
+        shown.pop("type", None)
+    if shown.get("invalid", "").lower() == "false":
+        shown.pop("invalid", None)
+    if shown.get("required", "").lower() in ("false", "0", "no"):
+        shown.pop("required", None)
+    if "expanded" in shown:
+        shown.pop("aria-expanded", None)
+    return " ".join(f"{key}={shortened(value) if value else repr('')}" for key, value in shown.items())
+
+
+def shortened(text: str) -> str:
+    """At most 100 characters and `...`."""
+    return text[:MAX_VALUE] + "..." if len(text) > MAX_VALUE else text
+
+
+def _collect(view: View, node: int, names: frozenset[str]) -> dict[str, str]:
+    tree, tag = view.tree, view.tag(node)
+    attributes = tree.attributes(node)
+    shown = {key: value.strip() for key, value in attributes.items() if key in names and value.strip()}
+    kind = attributes.get("type", "").lower()
+    password = tag == "input" and kind == "password"
+    if tag == "input":
+        _add_formats(attributes, kind, shown, names)
+    properties = tree.ax_properties(node)
+    for name, value in properties:
+        if name not in names or value is None or (password and name in VALUE_PROPERTIES):
+            continue
+        if isinstance(value, bool):
+            shown[name] = "true" if value else "false"
+        elif text := str(value).strip():
+            shown[name] = text
+    if password:
+        shown.pop("value", None)
+    elif tag in VALUE_TAGS:
+        for name, value in properties:
+            if name in VALUE_PROPERTIES and value:
+                text = str(value).strip()
+                if text:
+                    shown["value"] = text
+                    break
+    return shown
+
+
+def _add_formats(attributes: Mapping[str, str], kind: str, shown: dict[str, str], names: frozenset[str]) -> None:
+    """What a field expects to be typed in, as `format` and `placeholder`."""
+    if kind in DATE_FORMATS:
+        shown["format"] = DATE_FORMATS[kind]
+    if "placeholder" not in names or "placeholder" in shown:
+        return
+    if kind in DATE_FORMATS:
+        shown["placeholder"] = DATE_FORMATS[kind]
+    elif kind == "tel" and "pattern" not in shown:
+        shown["placeholder"] = PHONE_FORMAT
+    elif kind in ("text", ""):
+        if "uib-datepicker-popup" in attributes:
+            pattern = attributes["uib-datepicker-popup"]
+            if pattern:
+                shown["expected_format"] = shown["format"] = pattern
+            return
+        classes = attributes.get("class", "").lower()
+        if any(name in classes for name in PICKER_CLASSES) or "data-datepicker" in attributes:
+            shown["placeholder"] = shown["format"] = attributes.get("data-date-format") or PICKER_FORMAT
+
+
+def _dedupe(shown: dict[str, str], names: tuple[str, ...]) -> None:
+    seen: set[str] = set()
+    for key in names:
+        value = shown.get(key)
+        if value is None or len(value) <= DEDUPE_ABOVE:
+            continue
+        if value in seen and key not in NEVER_DEDUPED:
+            del shown[key]
+        else:
+            seen.add(value)

@@ -1,0 +1,53 @@
+"""An indexed element with images in it says what the images are, since the element often has no text."""
+
+from __future__ import annotations
+
+from workers.serialize.attributes import shortened
+from workers.serialize.indices import FinalTree
+
+MAX_VISITED = 100
+MAX_IMAGES = 3
+MAX_RAW = 4096
+"""Limits of browser-use 0.13.14, serializer/serializer.py."""
+_TEXTS = (("image_alt", "alt"), ("image_title", "title"), ("image_label", "aria-label"))
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+
+def image_context(final: FinalTree, node: int) -> str:
+    """What the first three images in the element (itself included) tell about themselves, maybe empty."""
+    view, tree = final.view, final.view.tree
+    kept = final.simplified.final
+    parts: list[str] = []
+    images = visited = 0
+    place, end = node, int(tree.subtree_end[node])
+    while place < end and visited < MAX_VISITED and images < MAX_IMAGES:
+        if kept[place]:
+            visited += 1
+            if view.tag(place) == "img":
+                found = _describe(tree.attributes(place))
+                images += bool(found)
+                parts += found
+        place += 1
+    return " ".join(parts)
+
+
+def _describe(attributes: dict[str, str]) -> list[str]:
+    parts = []
+    for label, name in _TEXTS:
+        raw = attributes.get(name, "")
+        text = raw.strip()
+        if text and len(raw) <= MAX_RAW:
+            parts.append(f"{label}={shortened(text)}")
+    source = _file_name(attributes.get("src", ""))
+    if source:
+        parts.append(f"image_src={shortened(source)}")
+    return parts
+
+
+def _file_name(source: str) -> str:
+    if len(source) > MAX_RAW:
+        return ""
+    text = source.strip(_TRIMMED).replace("\t", "").replace("\n", "").replace("\r", "")
+    if text.lower().startswith("data:"):
+        return ""
+    return text.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]

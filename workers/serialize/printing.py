@@ -1,0 +1,132 @@
+"""The final tree prints as one line per element that matters and one per text, indented by tabs."""
+
+from __future__ import annotations
+
+from workers.merge.tree import ELEMENT, FRAGMENT, SHADOW_KINDS, TEXT
+from workers.serialize.attributes import attribute_string
+from workers.serialize.hints import frame_hints
+from workers.serialize.images import image_context
+from workers.serialize.indices import FinalTree
+from workers.serialize.scrolling import scroll_text, shows_scroll
+from workers.serialize.simplify import parent_in
+
+EMPTY_TEXT = "Empty DOM tree (you might have to wait for the page to load)"
+COLLAPSED = " <!-- SVG content collapsed -->"
+CLOSED = SHADOW_KINDS.index("closed")
+
+
+class Printer:
+    """Prints one final tree; `printed` then holds the elements that have a line."""
+
+    __slots__ = ("_closed_hosts", "_final", "_hosts", "printed")
+
+    def __init__(self, final: FinalTree) -> None:
+        self._final = final
+        self._hosts, self._closed_hosts = shadow_hosts(final)
+        self.printed: set[int] = set()
+
+    def text(self) -> str:
+        """The whole listing."""
+        if not self._final.nodes:
+            return EMPTY_TEXT
+        tree = self._final.view.tree
+        lines: list[str] = []
+        # open subtrees: where each ends, the depth around it, the lines that follow its children
+        open_ends: list[tuple[int, int, list[str]]] = []
+        depth = skip_to = 0
+        for node in self._final.nodes:
+            while open_ends and open_ends[-1][0] <= node:
+                _, depth, trailer = open_ends.pop()
+                lines += trailer
+            if node < skip_to:
+                continue
+            kind = tree.kind[node]
+            if kind == TEXT:
+                if not self._final.painting.ignores(node):
+                    lines.append("\t" * depth + self._final.simplified.texts[node])
+                continue
+            end = int(tree.subtree_end[node])
+            tabs = "\t" * depth
+            if kind == FRAGMENT:
+                closed = tree.shadow_kind[node] == CLOSED
+                lines.append(f"{tabs}{'Closed' if closed else 'Open'} Shadow")
+                open_ends.append((end, depth, [f"{tabs}Shadow End"]))
+                depth += 1
+            elif kind == ELEMENT and not self._final.excluded[node]:
+                if self._final.view.tag(node) == "svg":
+                    lines.append(tabs + self._svg(node))
+                    self.printed.add(node)
+                    skip_to = end
+                    continue
+                line = self._line(node)
+                trailer = self._hints(node, tabs)
+                if line or trailer:
+                    open_ends.append((end, depth, trailer))
+                if line:
+                    lines.append(tabs + line)
+                    self.printed.add(node)
+                    depth += 1
+        for _, _, trailer in reversed(open_ends):
+            lines += trailer
+        return "\n".join(lines)
+
+    def _prefix(self, node: int) -> str:
+        if node not in self._hosts:
+            return ""
+        return "|SHADOW(closed)|" if node in self._closed_hosts else "|SHADOW(open)|"
+
+    def _mark(self, node: int) -> str:
+        index = self._final.index_of.get(node)
+        if index is None:
+            return ""
+        return f"{'*' if node in self._final.new else ''}[{index}]"
+
+    def _svg(self, node: int) -> str:
+        attributes = attribute_string(self._final.view, node)
+        return f"{self._prefix(node)}{self._mark(node)}<svg{' ' if attributes else ''}{attributes} />{COLLAPSED}"
+
+    def _line(self, node: int) -> str:
+        """The element's line without indentation, empty if it has none."""
+        view = self._final.view
+        tag = view.tag(node)
+        indexed = node in self._final.index_of
+        if not (indexed or view.scrollable[node] or tag in ("iframe", "frame")):
+            return ""
+        scrolls = shows_scroll(view, node)
+        mark = self._mark(node)
+        if scrolls:
+            star = "*" if node in self._final.new else ""
+            mark = f"{star}|scroll element{mark[len(star) :]}" if indexed else "|scroll element|"
+        elif not indexed and tag == "frame":
+            mark = "|FRAME|"
+        parts = [attribute_string(view, node)]
+        if indexed:
+            parts.append(image_context(self._final, node))
+        compound = self._final.compounds.get(node)
+        if compound:
+            parts.append(f"compound_components={','.join(part.text() for part in compound)}")
+        attributes = "".join(f" {part}" for part in parts if part)
+        line = f"{self._prefix(node)}{mark}<{tag}{attributes} />"
+        if scrolls:
+            where = scroll_text(view, node)
+            line += f" ({where})" if where else ""
+        return line
+
+    def _hints(self, node: int, tabs: str) -> list[str]:
+        view = self._final.view
+        if view.tag(node) not in ("iframe", "frame"):
+            return []
+        hints, more = frame_hints(view, self._final.interactivity, node)
+        if hints:
+            head = f"{tabs}... ({len(hints)} more elements below - scroll to reveal):"
+            return [head, *(f'{tabs}    <{h.tag}> "{h.text}" ~{h.pages} pages down' for h in hints)]
+        return [f"{tabs}... (more content below viewport - scroll to reveal)"] if more else []
+
+
+def shadow_hosts(final: FinalTree) -> tuple[set[int], set[int]]:
+    """The elements of the final tree that host a shadow root, and those of them with a closed one that remains."""
+    tree, kept = final.view.tree, final.simplified.final
+    roots = (tree.shadow_kind > 0).nonzero()[0].tolist()
+    hosts = {int(tree.parent[r]) for r in roots}
+    closed = {parent_in(final.view, r) for r in roots if kept[r] and tree.shadow_kind[r] == CLOSED}
+    return {h for h in hosts if kept[h] and final.view.content[h] < 0}, closed

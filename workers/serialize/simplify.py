@@ -1,0 +1,138 @@
+"""The simplified tree is the flags of the nodes that remain: first those that count, then those worth printing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workers.merge.tree import (
+    DOCUMENT,
+    ELEMENT,
+    FRAGMENT,
+    LINK_CONTENT,
+    LINK_SHADOW,
+    TEXT,
+)
+from workers.serialize.view import I64, Flags, View, covered, subtree_any
+
+DROPPED_TAGS = frozenset({"style", "script", "head", "meta", "link", "title"})
+SVG_TAGS = frozenset(
+    {
+        "path", "rect", "g", "circle", "ellipse", "line", "polyline", "polygon", "use", "defs", "mask", "pattern",
+        "image", "text", "tspan",
+    }
+)  # fmt: skip
+"""Subtrees dropped by name (browser-use 0.13.14, serializer/serializer.py; its `clipPath` never matches a lower-case
+name, so it is not here)."""
+EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
+MIN_TEXT = 2
+"""Characters of stripped text below which a text node vanishes (same place)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simplified:
+    """By node: live (not in a dropped subtree), kept (in the simplified tree), final (also after optimising).
+
+    `maybe` holds the elements outside `kept` that an `aria-` attribute somewhere in their subtree would bring in: they
+    never print, but they can still cover others.
+    """
+
+    live: Flags
+    kept: Flags
+    final: Flags
+    file_input: Flags
+    texts: dict[int, str]
+
+    def nodes(self) -> list[int]:
+        """The nodes of the final tree in printing order."""
+        return [int(n) for n in np.nonzero(self.final)[0]]
+
+
+def simplify(view: View) -> Simplified:
+    """Both steps, from the enhanced tree to the final one."""
+    tree = view.tree
+    live = _live(view)
+    file_input = _file_inputs(view, live)
+    texts = {}
+    text_kept = np.zeros(len(tree), np.bool_)
+    for node in np.nonzero(live & (tree.kind == TEXT) & view.visible)[0].tolist():
+        text = tree.values[node].strip()
+        if len(text) >= MIN_TEXT:
+            texts[node] = text
+            text_kept[node] = True
+    element = tree.kind == ELEMENT
+    framed = view.named(("iframe", "frame")) & _exact_frames(view) & (view.content >= 0)
+    own = element & (view.visible | view.scrollable | file_input | framed)
+    own |= text_kept | (tree.kind == FRAGMENT)
+    own &= live
+    others = _other_branches(view, own)
+    if len(others):
+        outside = covered(len(tree), others, tree.subtree_end[others])
+        live &= ~outside
+        own &= ~outside
+    kept = subtree_any(tree, own) & live & (tree.kind != DOCUMENT)
+    worth = kept & (view.visible | view.scrollable | (tree.kind == TEXT) | file_input)
+    final = kept & subtree_any(tree, worth)
+    return Simplified(live, kept, final, file_input, texts)
+
+
+def parent_in(view: View, node: int) -> int:
+    """The parent in the simplified tree: documents are transparent; -1 at the top."""
+    tree = view.tree
+    parent = int(tree.parent[node])
+    return int(tree.parent[parent]) if parent >= 0 and tree.kind[parent] == DOCUMENT else parent
+
+
+def _exact_frames(view: View) -> Flags:
+    exact = np.array([n in ("IFRAME", "FRAME") for n in view.tree.names], np.bool_)
+    return exact[view.tree.name] & (view.tree.kind == ELEMENT)
+
+
+def _live(view: View) -> Flags:
+    """Everything outside dropped subtrees."""
+    tree = view.tree
+    frames = _exact_frames(view)
+    dropped = view.named(DROPPED_TAGS | SVG_TAGS)
+    under_content = tree.link == LINK_CONTENT
+    parent = np.maximum(tree.parent, 0)
+    dropped |= under_content & ~frames[parent]
+    # a frame that shows a document prints only the document's children
+    dropped |= ~under_content & (frames & (view.content >= 0))[parent] & (tree.parent >= 0)
+    dropped |= (tree.link == LINK_SHADOW) & (tree.kind[parent] == DOCUMENT) & (parent > 0)
+    for node in _excluded_by_attribute(view):
+        dropped[node] = True
+    starts = np.nonzero(dropped)[0]
+    wanted = (tree.kind == ELEMENT) | (tree.kind == TEXT) | (tree.kind == FRAGMENT) | (tree.kind == DOCUMENT)
+    return wanted & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
+
+
+def _excluded_by_attribute(view: View) -> list[int]:
+    tree = view.tree
+    needle = EXCLUDE_ATTRIBUTE.encode()
+    own = f"{EXCLUDE_ATTRIBUTE}-{view.options.session_id}" if view.options.session_id else ""
+    out = []
+    for node, raw in enumerate(tree.attributes_raw):
+        if needle in bytes(memoryview(raw)):
+            attributes = tree.attributes(node)
+            value = (attributes.get(own) if own else "") or attributes.get(EXCLUDE_ATTRIBUTE) or ""
+            if value.lower() == "true":
+                out.append(node)
+    return out
+
+
+def _file_inputs(view: View, live: Flags) -> Flags:
+    """The inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
+    out = np.zeros(len(live), np.bool_)
+    for node in np.nonzero(live & view.named(("input",)))[0].tolist():
+        out[node] = view.tree.attributes(node).get("type") == "file"
+    return out
+
+
+def _other_branches(view: View, own: Flags) -> I64:
+    """The children of the top document behind the first that yields a node: they are not printed."""
+    tree = view.tree
+    yields = subtree_any(tree, own)
+    children = tree.children(0)
+    first = next((i for i, child in enumerate(children) if yields[child]), len(children))
+    return np.array([c for c in children[first + 1 :] if yields[c]], np.int64)

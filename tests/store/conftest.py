@@ -96,6 +96,7 @@ def make_records(make_row: Callable[..., dict[str, Any]]) -> MakeRecords:
                         "attributes": {"href": page.url_key, "id": str(index)},
                         "interactive_reason": "tag",
                         "is_new": False,
+                        "printed": True,
                     }
                     for index in (2, 1)
                 ],

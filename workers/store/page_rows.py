@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 
 import pyarrow as pa
 
 from schemas.batch import Batch
 from schemas.errors import RecordRefused
 from schemas.outcomes import is_retryable
-from schemas.records import PageRecord, Row
+from schemas.records import PageRecord, Row, StageResult
 from schemas.tables import TableName
 from schemas.urls import host_of, site_of
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
@@ -61,7 +61,8 @@ def _of_all(batch: Batch, attempt: str, records: Iterable[PageRecord], part: str
 
 def _part(record: PageRecord, part: str) -> Iterator[Row]:
     if part == "stages":
-        yield from (asdict(stage) for stage in record.stages)
+        names = [field.name for field in fields(StageResult)]
+        yield from ({name: getattr(stage, name) for name in names} for stage in record.stages)
     elif part == "captures":
         yield from record.captures
     else:

@@ -17,6 +17,7 @@ from workers.merge.payloads import (
     SNAPSHOT_DECODER,
     STRING_ROWS_DECODER,
     LayoutMetrics,
+    RareFlags,
     RareStrings,
     Snapshot,
     SnapshotDocument,
@@ -104,7 +105,9 @@ def read_records(payload: Payload, ratio: float) -> tuple[Records, int]:
     style = [s for part in parts for s in part.style_numbers(table)]
     bounds = _stack([p.bounds for p in parts])
     records = Records(
-        backend_node_id=_integers("nodes.backendNodeId", [b for d in snapshot.documents for b in d.nodes.backendNodeId]),
+        backend_node_id=_integers(
+            "nodes.backendNodeId", [b for d in snapshot.documents for b in d.nodes.backendNodeId]
+        ),
         document=np.repeat(np.arange(len(sizes)), sizes),
         layout=layout,
         is_clickable=clickable,
@@ -124,9 +127,18 @@ class _Part:
     """One document of a snapshot, checked."""
 
     __slots__ = (
-        "bounds", "checked", "client_rect", "clickable", "document", "field", "node_index", "paint_order", "scroll_rect",
-        "size", "strings",
-    )  # fmt: skip
+        "bounds",
+        "checked",
+        "clickable",
+        "client_rect",
+        "document",
+        "field",
+        "node_index",
+        "paint_order",
+        "scroll_rect",
+        "size",
+        "strings",
+    )
 
     def __init__(self, snapshot: Snapshot, number: int, document: SnapshotDocument) -> None:
         self.field = f"documents[{number}]"
@@ -149,13 +161,16 @@ class _Part:
         self.scroll_rect = self._rectangles("scrollRects", layout.scrollRects)
         self.client_rect = self._rectangles("clientRects", layout.clientRects)
         nodes = document.nodes
-        self.clickable = self._indexes("nodes.isClickable.index", nodes.isClickable.index) if nodes.isClickable else None
-        self.checked = self._indexes("nodes.inputChecked.index", nodes.inputChecked.index) if nodes.inputChecked else None
+        self.clickable = self._flags("nodes.isClickable.index", nodes.isClickable)
+        self.checked = self._flags("nodes.inputChecked.index", nodes.inputChecked)
+
+    def _flags(self, name: str, rare: RareFlags | None) -> I64 | None:
+        return None if rare is None else self._indexes(name, rare.index)
 
     def _indexes(self, name: str, values: Sequence[int]) -> I64:
         indexes = _integers(f"{self.field}.{name}", values)
         if len(indexes) and (int(indexes.min()) < 0 or int(indexes.max()) >= self.size):
-            raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range, there are {self.size} nodes")
+            raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range: {self.size} nodes")
         return indexes
 
     def _rectangles(self, name: str, rows: list[list[float]]) -> F64:

@@ -1,4 +1,4 @@
-"""merge() joins the payloads of a capture into a page tree: document for structure, snapshot for layout, AX for roles."""
+"""The payloads of a capture become a page tree: structure from document, layout from snapshot, roles from AX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from schemas.capture import Capture, Payload
+from schemas.capture import Capture
 from workers.merge.accessibility import ax_nodes
 from workers.merge.document import Flat, documents
 from workers.merge.errors import PayloadError
@@ -136,9 +136,7 @@ def _last_with(keys: I64, wanted: I64) -> I64:
     return np.where(hit, order[np.maximum(place, 0)], -1)
 
 
-def _mark_listeners(
-    capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]
-) -> None:
+def _mark_listeners(capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]) -> None:
     """Flag the elements of the target's top document that listen, unless one of the two limits is exceeded."""
     payload = next(capture.of("listeners", ordinal), None)
     if payload is None or not payload.data:
@@ -161,8 +159,17 @@ class _Columns:
     """The columns that come from the document alone."""
 
     __slots__ = (
-        "backend_node_id", "kind", "link", "name", "names", "parent", "scrollable", "shadow_kind", "subtree_end", "target",
-    )  # fmt: skip
+        "backend_node_id",
+        "kind",
+        "link",
+        "name",
+        "names",
+        "parent",
+        "scrollable",
+        "shadow_kind",
+        "subtree_end",
+        "target",
+    )
 
     def __init__(self, flat: Flat) -> None:
         nodes = flat.nodes
@@ -215,9 +222,18 @@ class _Layout:
     """The columns that come from the snapshots, filled target by target."""
 
     __slots__ = (
-        "bounds", "client_rect", "document", "has_record", "input_checked", "input_values", "is_clickable", "paint_order",
-        "scroll_rect", "style", "style_rows",
-    )  # fmt: skip
+        "bounds",
+        "client_rect",
+        "document",
+        "has_record",
+        "input_checked",
+        "input_values",
+        "is_clickable",
+        "paint_order",
+        "scroll_rect",
+        "style",
+        "style_rows",
+    )
 
     def __init__(self, count: int) -> None:
         self.has_record = np.zeros(count, np.bool_)
@@ -233,7 +249,7 @@ class _Layout:
         self.input_values: dict[int, str] = {}
 
     def add(self, records: Records, nodes: I64, ids: I64) -> None:
-        """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier one."""
+        """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier."""
         rows = _last_with(records.backend_node_id, ids)
         nodes, rows = nodes[rows >= 0], rows[rows >= 0]
         self.has_record[nodes] = True

@@ -15,9 +15,7 @@ from workers.serialize.simplify import MIN_TEXT, parent_in
 NAME = "browser-use-eval-listing"
 VERSION = "1"
 
-CONTAINER_TAGS = frozenset(
-    {"html", "body", "div", "main", "section", "article", "aside", "header", "footer", "nav"}
-)
+CONTAINER_TAGS = frozenset({"html", "body", "div", "main", "section", "article", "aside", "header", "footer", "nav"})
 SEMANTIC_TAGS = frozenset(
     {
         "html", "body", "h1", "h2", "h3", "h4", "h5", "h6", "a", "button", "input", "textarea", "select", "form",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from workers.merge.tree import ELEMENT, LINK_CHILD, LINK_CONTENT, LINK_SHADOW
+from workers.merge.tree import ELEMENT, LINK_CHILD, LINK_CONTENT, LINK_SHADOW, PageTree
 from workers.serialize.bbox import excluded_by_parent
 from workers.serialize.compound import Part, compound_parts
-from workers.serialize.interactivity import Interactivity, InteractiveReason
+from workers.serialize.interactivity import InteractiveReason, Interactivity
 from workers.serialize.options import ListingOptions
 from workers.serialize.painting import Painting
 from workers.serialize.simplify import Simplified, simplify
 from workers.serialize.view import Flags, View, look
-from workers.merge.tree import PageTree
 
 DROPDOWN_ROLES = frozenset({"listbox", "menu", "combobox", "menubar", "tree", "grid"})
 DROPDOWN_CLASSES = frozenset({"dropdown", "dropdown-menu", "select-menu"})

@@ -44,7 +44,8 @@ class Payload:
 
     kind      what was asked for:
               `targets`          made by the capturer: {"url", "title", "targets": [{"target_id", "session_id"}],
-                                 "frames": {frame id: {"target_id", "url"}}}; position in `targets` is the target ordinal
+                                 "frames": {frame id: {"target_id", "url"}}}; the position in
+                                 "targets" is the target ordinal
               `frame_tree`       Page.getFrameTree
               `listeners`        made by the capturer: {"element_count": elements in the top document,
                                  "listeners": the array of DOMDebugger.getEventListeners(depth -1)}

@@ -1,0 +1,56 @@
+# Each target makes .venv and finds a browser first, if need be; `make help` lists them.
+#
+#   SEEDS    a file of URLs, or a URL; without it the built-in example site is captured
+#   STORE    where the captured pages go
+#   ARGS     further arguments for the command that the target runs
+#   PYTHON   the interpreter to build .venv on
+
+STORE ?= ./store
+# Recipes read these from the environment, so that no character of a URL or a path means anything to the shell.
+export SEEDS STORE PYTHON
+
+BIN := .venv/bin
+# The browser that infra/bootstrap.sh has seen starting, unless another one is configured.
+WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
+
+.DEFAULT_GOAL := help
+.PHONY: help crawl test fix check bench lock clean ready ready-python
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-6s %s\n' "$$name" "$$what"; done
+
+crawl: ready ## capture the example site, or SEEDS=urls.txt, into STORE=./store
+	@if [ -n "$$SEEDS" ]; then set -- "$$SEEDS"; else set -- --example; fi; \
+	$(WITH_BROWSER) $(BIN)/pagestate crawl "$$@" --store "$$STORE" $(ARGS)
+
+test: ready ## run every test, those in a real browser included
+	@$(WITH_BROWSER) $(BIN)/python -m pytest $(ARGS)
+
+fix: ready-python ## mend what ruff can mend, and format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+check: ready-python ## lint, format, types, the three floors, the length of modules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python infra/module_lines.py
+
+bench: ready ## measure what a page costs, against bare Playwright
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
+
+lock: ready-python ## resolve the dependencies again and write requirements.lock
+	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove .venv, caches and built files; the store stays
+	@rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+ready:
+	@infra/bootstrap.sh
+
+ready-python:
+	@infra/bootstrap.sh python

@@ -1,0 +1,79 @@
+"""The command line: one file per verb; results on stdout, progress and reports on stderr.
+
+Exit codes: 0 done, 1 the run failed, 2 what was given cannot be used, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from schemas.errors import BrowserMissing, PagestateError, UsageError
+from schemas.version import PAGESTATE_VERSION
+
+VERBS: dict[str, str] = {
+    "crawl": "Capture the pages of a list of URLs into a store.",
+    "show": "Print what was captured of one page.",
+    "status": "Count the outcomes of a crawl, round by round.",
+}
+
+
+class _Verbs(click.Group):
+    """A group that imports a verb only when it is used, so that `--help` needs no browser library."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(f"scheduler.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: pagestate crawl urls.txt --store ./store",
+)
+@click.version_option(PAGESTATE_VERSION, prog_name="pagestate")
+def cli() -> None:
+    """Capture the state of web pages in bulk, the way browser agents read it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code; every error is one sentence on stderr."""
+    try:
+        result = cli.main(args=arguments, prog_name="pagestate", standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "pagestate"
+        return _failed(f"{error.format_message().rstrip('.')}; see {command} --help.", 2)
+    except (UsageError, BrowserMissing) as error:
+        return _failed(str(error), 2)
+    except PagestateError as error:
+        return _failed(str(error), 1)
+    except (click.Abort, KeyboardInterrupt):
+        return _failed("Stopped; what was committed is kept, and the same command goes on from there.", 130)
+    except BrokenPipeError:
+        # the reader of our output has gone, as `head` does; it has what it wanted
+        sys.stderr.close()
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _failed(sentence: str, code: int) -> int:
+    click.echo(f"pagestate: {sentence}", err=True)
+    return code
+
+
+def entry_point() -> None:
+    """What the console script calls."""
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""`pagestate crawl` captures the pages of a list of URLs into a store, and goes on where it left off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from schemas.batch import Batch, PlannedPage
+from schemas.errors import PagestateError, SeedError
+from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
+
+_BUDGETS = [f.name for f in fields(Budgets)]
+_DEFAULTS = CrawlSettings()
+_RUN = RunSettings()
+
+
+def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One `--budget-<stage>` option for every budget there is."""
+    for name in reversed(_BUDGETS):
+        default = getattr(_DEFAULTS.budgets, name).total_seconds()
+        option = click.option(
+            f"--budget-{name}", f"budget_{name}", type=float, metavar="SECONDS", help=f"Default {default:g}."
+        )
+        command = option(command)
+    return command
+
+
+@click.command(epilog="Example: pagestate crawl urls.txt --store ./store --concurrency 4")
+@click.argument("seeds", nargs=-1)
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that the dataset goes to.")
+@click.option("--crawl", "crawl_name", metavar="NAME", help="Name of the crawl; default: the store's, else `crawl`.")
+@click.option("--example", is_flag=True, help="Capture the built-in example site instead of SEEDS.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 64), default=_RUN.concurrency, show_default=True, help="Pages in flight."
+)
+@click.option(
+    "--host-concurrency",
+    type=click.IntRange(1, 64),
+    default=_RUN.host_concurrency,
+    show_default=True,
+    help="Pages of one host in flight; hosts of this machine are not limited.",
+)
+@click.option(
+    "--host-delay",
+    type=click.FloatRange(0, 3600),
+    default=_RUN.host_delay.total_seconds(),
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two navigations to one host; none on this machine.",
+)
+@click.option(
+    "--robots",
+    type=click.Choice(["remote", "always"]),
+    default=_DEFAULTS.robots,
+    show_default=True,
+    help="Ask robots.txt of other machines only, or of this one too.",
+)
+@click.option("--lanes", type=click.IntRange(1, 65536), default=_DEFAULTS.lanes, show_default=True)
+@click.option("--batch-size", type=click.IntRange(1, 1000), default=_DEFAULTS.batch_size, show_default=True)
+@click.option("--no-captures", is_flag=True, help="Do not store the raw payloads.")
+@click.option(
+    "--processes", type=click.IntRange(1, 64), help="Processes that merge and serialize; default: cores, at most 2."
+)
+@click.option(
+    "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@_budget_options
+def command(
+    seeds: tuple[str, ...],
+    store_path: str,
+    crawl_name: str | None,
+    example: bool,
+    concurrency: int,
+    host_concurrency: int,
+    host_delay: float,
+    robots: str,
+    lanes: int,
+    batch_size: int,
+    no_captures: bool,
+    processes: int | None,
+    browser: str,
+    as_json: bool,
+    **budgets: float | None,
+) -> int:
+    """Capture SEEDS into a store.
+
+    SEEDS are http(s) URLs, text files with one URL a line, or `-` for standard input. Run the same command again to
+    go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and commits; a second one stops at once.
+    Each `--budget-...` is how long that step of a page may take.
+    """
+    if example == bool(seeds):
+        raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example alone.")
+    given = {name.removeprefix("budget_"): value for name, value in budgets.items() if value is not None}
+    settings = replace(
+        _DEFAULTS,
+        budgets=budgets_from(given),
+        robots="always" if robots == "always" else "remote",
+        lanes=lanes,
+        batch_size=batch_size,
+        store_captures=not no_captures,
+    )
+    run = replace(
+        _RUN,
+        concurrency=concurrency,
+        host_concurrency=host_concurrency,
+        host_delay=timedelta(seconds=host_delay),
+        browser_path=browser,
+        processes=processes or min(2, os.cpu_count() or 1),
+    )
+    return _crawl(seeds, example, store_path, crawl_name, settings, run, as_json)
+
+
+def _crawl(
+    seeds: tuple[str, ...],
+    example: bool,
+    store_path: str,
+    crawl_name: str | None,
+    settings: CrawlSettings,
+    run: RunSettings,
+    as_json: bool,
+) -> int:
+    from workers.store import FolderStore, check_crawl, locked, open_crawl
+
+    from scheduler.cli.progress import progress_for
+    from scheduler.cli.summary import print_summary
+    from scheduler.rounds import plan_round
+    from workers.browser.find import find_browser
+
+    with ExitStack() as stack:
+        # everything that can be wrong is looked at before the first byte is written
+        if example:
+            from scheduler.example.server import serve_example
+
+            site = stack.enter_context(serve_example())
+            seeds = site.urls
+        pages = _pages(seeds)
+        store = FolderStore.for_run(store_path)
+        check_crawl(store, crawl_name, settings)
+        executable = find_browser(run.browser_path)
+        stack.enter_context(locked(store))
+        crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
+        plan_round(store, crawl, 0, pages, settings)
+        progress = stack.enter_context(progress_for(sys.stderr))
+        stopped = _run_rounds(store, crawl, settings, run, executable, progress)
+    print_summary(store, store_path, crawl, stopped, as_json)
+    return 130 if stopped else 0
+
+
+def _pages(seeds: tuple[str, ...]) -> tuple[PlannedPage, ...]:
+    from scheduler.sources import read_seeds
+
+    found = read_seeds(seeds, sys.stdin.buffer)
+    for problem in found.problems:
+        click.echo(f"pagestate: {problem}", err=True)
+    if found.problem_count:
+        click.echo(f"pagestate: {found.problem_count} lines are no seeds and were left out.", err=True)
+    return found.pages
+
+
+def _run_rounds(
+    store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
+) -> bool:
+    """Runs round after round until nothing is left; True if it was stopped before."""
+    from scheduler.local import EngineLoop, run_local
+    from scheduler.rounds import next_round, remaining, rounds
+
+    async def rounds_one_by_one() -> bool:
+        stop = asyncio.Event()
+        _stop_on_signals(stop)
+        number = 0
+        while not stop.is_set():
+            lanes: dict[int, list[Batch]] = remaining(store, number)
+            progress.start_round(number, sum(len(b.pages) for batches in lanes.values() for b in batches))
+            if lanes:
+                await run_local(store, settings, run, executable, lanes, stop, progress.page_done, progress.batch_done)
+            if remaining(store, number):
+                return True
+            if number + 1 not in rounds(store) and not next_round(store, crawl, number, settings):
+                return False
+            number += 1
+        return True
+
+    try:
+        with asyncio.Runner(loop_factory=EngineLoop) as runner:
+            return runner.run(rounds_one_by_one())
+    except ExceptionGroup as group:
+        # several lanes fail alike when the browser or the store is gone; the first says it
+        first = group.exceptions[0]
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, PagestateError):
+            raise first from group
+        raise
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    """The first Ctrl-C or TERM asks for a graceful stop, the second ends the run at once."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+
+    def asked() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
+        if not stop.is_set():
+            click.echo("\npagestate: stopping; the pages in flight are finished (again: stop at once).", err=True)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)

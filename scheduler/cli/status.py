@@ -1,0 +1,50 @@
+"""`pagestate status` counts the outcomes of a crawl, round by round, from plan and markers."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command(epilog="Example: pagestate status --store ./store")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
+def command(store_path: str, as_json: bool) -> None:
+    """Count the outcomes of a crawl, round by round."""
+    from rich.console import Console
+    from rich.table import Table
+    from workers.store import FolderStore, open_crawl, outcomes_by_round
+
+    from scheduler.rounds import remaining, rounds
+
+    store = FolderStore.for_reading(store_path)
+    crawl = open_crawl(store, None, None).crawl
+    counted = outcomes_by_round(store)
+    lines = []
+    for number in rounds(store):
+        left = [batch for batches in remaining(store, number).values() for batch in batches]
+        lines.append(
+            {
+                "crawl": crawl,
+                "round": number,
+                "committed": sum(counted.get(number, {}).values()),
+                "waiting": sum(len(batch.pages) for batch in left),
+                "waiting_batches": len(left),
+                "outcomes": counted.get(number, {}),
+            }
+        )
+    if as_json:
+        for line in lines:
+            click.echo(json.dumps(line))
+        return
+    names = sorted({name for outcomes in counted.values() for name in outcomes})
+    table = Table(title=f"Crawl {crawl}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("Round", "Committed", "Waiting", *names):
+        table.add_column(heading, justify="right")
+    for line in lines:
+        outcomes = counted.get(int(str(line["round"])), {})
+        table.add_row(
+            str(line["round"]), str(line["committed"]), str(line["waiting"]), *(str(outcomes.get(n, 0)) for n in names)
+        )
+    Console(highlight=False).print(table)

@@ -1,0 +1,132 @@
+"""Settings are one frozen object, read once at start-up; durations are timedeltas, sizes carry their unit in the name.
+
+`CrawlSettings` shapes rows: it is stored in `crawl.json`, hashed into every row, and cannot change within a crawl.
+`RunSettings` shapes only how a run goes: it may differ from run to run.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias
+
+from schemas.errors import SettingError
+from schemas.identifiers import settings_hash
+
+RobotsMode: TypeAlias = Literal["remote", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named way of looking at a page; the name is part of a page's identity."""
+
+    name: str
+    viewport_width: int
+    viewport_height: int
+    scale: float
+    locale: str
+    time_zone: str
+    user_agent: str
+    """Empty means the browser's own, which says that it is headless; the one in use is recorded in every row."""
+    touch: bool
+
+
+DESKTOP = Profile(
+    name="desktop",
+    viewport_width=1280,
+    viewport_height=1100,
+    scale=1.0,
+    locale="en-US",
+    time_zone="UTC",
+    user_agent="",
+    touch=False,
+)
+PROFILES: dict[str, Profile] = {p.name: p for p in (DESKTOP,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How long each stage of a page may take before it degrades or ends; ARCHITECTURE section 5 gives the defaults."""
+
+    permission: timedelta = timedelta(seconds=10)
+    context: timedelta = timedelta(seconds=10)
+    navigate: timedelta = timedelta(seconds=30)
+    """Until the document is committed."""
+    load: timedelta = timedelta(seconds=10)
+    """From the commit to the load event; a page that misses it is captured all the same, `unsettled`."""
+    settle: timedelta = timedelta(seconds=3)
+    """From the load event to the end of the quiet window."""
+    quiet: timedelta = timedelta(seconds=0.15)
+    """How long the DOM must not change to count as quiet."""
+    payload: timedelta = timedelta(seconds=10)
+    """Each CDP payload; the three trees are asked for together."""
+    retry: timedelta = timedelta(seconds=2)
+    """One more try of a payload that failed."""
+    needed: timedelta = timedelta(seconds=60)
+    """How long the two trees that a page cannot do without (snapshot, document) are waited for when they are late:
+    nothing is thrown away for being late while the page's other budgets hold."""
+    process: timedelta = timedelta(seconds=120)
+    """Merge and serializers together."""
+    close: timedelta = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSettings:
+    """What shapes the rows of a crawl."""
+
+    profile: Profile = DESKTOP
+    budgets: Budgets = field(default_factory=Budgets)
+    lanes: int = 64
+    batch_size: int = 25
+    batch_deadline: timedelta = timedelta(seconds=120)
+    robots: RobotsMode = "remote"
+    """`remote` asks robots.txt of every host but this machine's own; `always` asks it there too."""
+    store_captures: bool = True
+    max_reply_bytes: int = 512 * 1024 * 1024
+
+    def as_json(self) -> dict[str, object]:
+        """A JSON object: durations as seconds, nested objects as objects."""
+        plain: dict[str, object] = _plain(asdict(self))
+        return plain
+
+    def hash(self) -> str:
+        """The settings hash, recorded in every row."""
+        return settings_hash(self.as_json())
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What shapes one run, but not its rows."""
+
+    concurrency: int = 4
+    host_concurrency: int = 1
+    """Pages of one host in flight at a time; hosts of this machine are limited by `concurrency` only."""
+    host_delay: timedelta = timedelta(seconds=1)
+    """Between the starts of two navigations to one host; none for hosts of this machine."""
+    browser_path: str = ""
+    processes: int = 2
+    grace: timedelta = timedelta(seconds=30)
+    """How long a stopped run lets the pages in flight finish."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def budgets_from(overrides: Mapping[str, float]) -> Budgets:
+    """The default budgets with some replaced, in seconds; an unknown name is an error that suggests the nearest."""
+    known = [f.name for f in fields(Budgets)]
+    for name, seconds in overrides.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
+            raise SettingError(f"There is no budget named {name}; {hint}")
+        if not 0 < seconds <= 3600:
+            raise SettingError(f"The budget {name} is {seconds} s; give more than 0 and at most 3600 seconds.")
+    return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})

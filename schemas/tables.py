@@ -1,0 +1,177 @@
+"""The Arrow schemas of the tables: written here, never inferred.
+
+Text is `large_string` (a listing column of one file can exceed 2 GiB). Every table starts with the same identity
+columns; `page_id` joins them. A column's comment is its meaning; a null means "does not apply or was not reached".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+
+from schemas.version import SCHEMA_VERSION
+
+TableName: TypeAlias = Literal["listings", "selector_maps", "stage_metrics", "captures"]
+TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
+
+_TEXT = pa.large_string()
+_WHEN = pa.timestamp("us", tz="UTC")
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field[Any]:
+    return pa.field(name, kind, nullable=False)
+
+
+_IDENTITY: list[pa.Field[Any]] = [
+    _required("page_id", _TEXT),  # schemas.identifiers.page_id, hex
+    _required("crawl", _TEXT),
+    _required("round", pa.int32()),
+    _required("url_key", _TEXT),
+    _required("profile", _TEXT),
+    _required("attempt", _TEXT),  # 128 random bits of the execution that wrote the row, hex
+]
+
+LISTINGS = pa.schema(
+    [
+        *_IDENTITY,
+        _required("seed", _TEXT),  # as given, without userinfo
+        _required("host", _TEXT),
+        _required("site", _TEXT),
+        _required("lane", pa.int32()),
+        _required("batch_id", _TEXT),
+        # how it ended
+        _required("outcome", _TEXT),  # schemas.outcomes.OUTCOMES
+        pa.field("outcome_detail", _TEXT),  # in whose words: browser error code, exception text
+        _required("retryable", pa.bool_()),
+        _required("degradations", pa.list_(pa.field("item", _TEXT, nullable=False))),  # sorted
+        pa.field("settle_reason", _TEXT),  # quiet | quiet_cap | load_cap | blocked
+        # fetch
+        pa.field("final_url", _TEXT),
+        pa.field("status", pa.int32()),
+        pa.field("content_type", _TEXT),
+        _required("redirects", pa.list_(pa.field("item", _TEXT, nullable=False))),  # URLs passed on the way
+        pa.field("title", _TEXT),
+        pa.field("robots_verdict", _TEXT),  # allowed | denied | not_asked | unreachable
+        pa.field("robots_rule", _TEXT),
+        _required("started_at", _WHEN),
+        _required("duration_ms", pa.float64()),
+        # the way of looking
+        _required("viewport_width", pa.int32()),
+        _required("viewport_height", pa.int32()),
+        _required("scale", pa.float64()),
+        _required("locale", _TEXT),
+        _required("time_zone", _TEXT),
+        pa.field("user_agent", _TEXT),
+        # versions that shaped the row
+        _required("pagestate_version", _TEXT),
+        _required("schema_version", pa.int32()),
+        _required("settings_hash", _TEXT),
+        _required("serializer", _TEXT),  # NAME of the listing's serializer
+        _required("serializer_version", _TEXT),
+        pa.field("playwright_version", _TEXT),
+        pa.field("browser_version", _TEXT),
+        # what was seen
+        pa.field("listing", _TEXT),
+        pa.field("listing_sha256", _TEXT),  # of the UTF-8 bytes, hex
+        pa.field("nodes", pa.int64()),  # nodes of the page tree
+        pa.field("links", pa.int64()),  # browser-use's page statistics from here
+        pa.field("interactive_elements", pa.int64()),
+        pa.field("iframes", pa.int64()),
+        pa.field("shadow_open", pa.int64()),
+        pa.field("shadow_closed", pa.int64()),
+        pa.field("images", pa.int64()),
+        pa.field("scroll_containers", pa.int64()),
+        pa.field("total_elements", pa.int64()),
+        pa.field("text_chars", pa.int64()),
+        pa.field("document_depth", pa.int32()),  # depth asked of DOM.getDocument that worked; -1 is all
+        pa.field("hydrated_nodes", pa.int64()),  # nodes filled in below that depth
+        _required("surrogates_replaced", pa.int64()),
+        _required("secrets_masked", pa.int64()),
+        _required("payload_bytes", pa.int64()),  # of all raw payloads
+        _required("dialogs", pa.int64()),
+        _required("popups", pa.int64()),
+        _required("downloads", pa.int64()),
+    ]
+)
+
+SELECTOR_MAPS = pa.schema(
+    [
+        *_IDENTITY,
+        _required("position", pa.int32()),  # in the selector map's own order, from 0
+        _required("index", pa.int64()),  # the number printed in the listing
+        _required("backend_node_id", pa.int64()),
+        _required("target", pa.int32()),  # ordinal of the CDP target, 0 is the page
+        pa.field("frame_id", _TEXT),
+        _required("tag", _TEXT),
+        pa.field("role", _TEXT),  # of the accessibility tree
+        pa.field("name", _TEXT),
+        _required("xpath", _TEXT),
+        pa.field("x", pa.float64()),  # CSS px in the element's own document
+        pa.field("y", pa.float64()),
+        pa.field("width", pa.float64()),
+        pa.field("height", pa.float64()),
+        pa.field("absolute_x", pa.float64()),  # CSS px in the top viewport
+        pa.field("absolute_y", pa.float64()),
+        _required("attributes", pa.map_(_TEXT, _TEXT)),
+        _required("interactive_reason", _TEXT),
+        _required("is_new", pa.bool_()),
+        _required("printed", pa.bool_()),  # False inside an svg, whose descendants are numbered but not printed
+    ]
+)
+
+STAGE_METRICS = pa.schema(
+    [
+        *_IDENTITY,
+        _required("position", pa.int32()),  # order in which the stages ended, from 0
+        _required("stage", _TEXT),  # schemas.outcomes.STAGES
+        _required("outcome", _TEXT),  # schemas.outcomes.STAGE_OUTCOMES
+        pa.field("detail", _TEXT),
+        _required("started_ms", pa.float64()),  # after the page's start
+        _required("duration_ms", pa.float64()),
+        pa.field("cpu_ms", pa.float64()),  # of the process that did it, where it had the process to itself
+        pa.field("bytes", pa.int64()),
+        pa.field("nodes", pa.int64()),
+    ]
+)
+
+CAPTURES = pa.schema(
+    [
+        *_IDENTITY,
+        _required("position", pa.int32()),  # in the order asked, from 0
+        _required("kind", _TEXT),  # schemas.capture.PAYLOAD_KINDS
+        _required("target", pa.int32()),
+        _required("frame_id", _TEXT),
+        _required("encoding", _TEXT),  # zstd
+        _required("raw_bytes", pa.int64()),
+        _required("sha256", _TEXT),  # of the raw payload, hex
+        _required("data", pa.large_binary()),
+    ]
+)
+
+_SCHEMAS: dict[TableName, pa.Schema] = {
+    "listings": LISTINGS,
+    "selector_maps": SELECTOR_MAPS,
+    "stage_metrics": STAGE_METRICS,
+    "captures": CAPTURES,
+}
+
+
+def table_schema(name: TableName) -> pa.Schema:
+    """The schema of a table, with `table` and `schema_version` in its file metadata."""
+    return _SCHEMAS[name].with_metadata({"table": name, "schema_version": str(SCHEMA_VERSION)})
+
+
+PLAN = pa.schema(
+    [
+        _required("crawl", _TEXT),
+        _required("round", pa.int32()),
+        _required("lane", pa.int32()),
+        _required("sequence", pa.int32()),
+        _required("batch_id", _TEXT),
+        _required("position", pa.int32()),  # in the batch, from 0
+        _required("host", _TEXT),
+        _required("url_key", _TEXT),
+        _required("seed", _TEXT),
+    ]
+).with_metadata({"table": "plan", "schema_version": str(SCHEMA_VERSION)})

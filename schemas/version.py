@@ -1,0 +1,9 @@
+"""Every version that shapes a row is named here or recorded beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PAGESTATE_VERSION: Final = "0.1.0"
+SCHEMA_VERSION: Final = 1
+"""Version of the tables, the plan, the marker and `crawl.json` together; a newer one is refused, never guessed at."""

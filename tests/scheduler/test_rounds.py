@@ -1,0 +1,134 @@
+"""A plan is stored before it is carried out, and what is left of it is a set difference."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from scheduler.rounds import next_round, plan_round, read_plan, remaining, rounds
+from schemas.batch import Batch, PlannedPage
+from schemas.errors import StoreDamaged, StoreError
+from schemas.identifiers import page_id
+from schemas.outcomes import Outcome
+from schemas.records import PageRecord
+from schemas.settings import CrawlSettings
+from workers.store import FolderStore, commit_batch, find_pages, latest_listings
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SETTINGS = CrawlSettings(lanes=3, batch_size=2)
+PAGES = [PlannedPage(f"http://h{n % 5}.org/{n}", f"http://h{n % 5}.org/{n}#seed") for n in range(17)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore.for_run(tmp_path / "store")
+
+
+def commit(store: FolderStore, batch: Batch, outcome: Outcome = "ok", status: int | None = None) -> None:
+    listing = {
+        "degradations": [],
+        "redirects": [],
+        **dict.fromkeys(("duration_ms", "scale"), 1.0),
+        **dict.fromkeys(("viewport_width", "viewport_height", "surrogates_replaced", "secrets_masked"), 0),
+        **dict.fromkeys(("payload_bytes", "dialogs", "popups", "downloads"), 0),
+        **dict.fromkeys(("locale", "time_zone", "settings_hash", "serializer", "serializer_version"), ""),
+        "started_at": NOW,
+        "status": status,
+    }
+    records = [
+        PageRecord(
+            page.url_key, page_id(batch.crawl, batch.round, page.url_key, "desktop"), "desktop", outcome, listing
+        )
+        for page in batch.pages
+    ]
+    assert commit_batch(store, batch, "a" * 32, records, now=NOW).result == "won"
+
+
+def test_a_stored_plan_is_read_back_as_it_was(store):
+    planned = plan_round(store, "c", 0, PAGES, SETTINGS)
+    assert read_plan(store, 0) == planned
+    assert sorted(page.seed for batch in planned for page in batch.pages) == sorted(page.seed for page in PAGES)
+    assert rounds(store) == [0]
+    assert not any(store.scratch().iterdir())
+
+
+def test_planning_again_changes_nothing(store):
+    """A crash in the middle of planning costs nothing: the same seeds plan the same, once."""
+    planned = plan_round(store, "c", 0, PAGES, SETTINGS)
+    files = list(store.list("plan"))
+    assert plan_round(store, "c", 0, PAGES[::-1], SETTINGS) == planned
+    assert list(store.list("plan")) == files
+
+
+def test_an_unfinished_plan_file_is_not_a_plan(store):
+    plan_round(store, "c", 0, PAGES, SETTINGS)
+    (path,) = store.list("plan")
+    data = store.read(path)
+    assert data is not None
+    store.delete(path)
+    (store.folder / path).with_name(".part-1.parquet.tmp").write_bytes(data[:100])
+    assert read_plan(store, 0) == []
+    assert rounds(store) == []
+    assert plan_round(store, "c", 0, PAGES, SETTINGS) == read_plan(store, 0) != []
+
+
+def test_a_second_seed_list_adds_a_part(store):
+    first = plan_round(store, "c", 0, PAGES[:9], SETTINGS)
+    whole = plan_round(store, "c", 0, PAGES[5:], SETTINGS)
+    assert set(first) < set(whole)
+    assert whole == read_plan(store, 0)
+    assert sorted(p.url_key for b in whole for p in b.pages) == sorted(p.url_key for p in PAGES)
+    assert len(list(store.list("plan"))) == 2
+
+
+def test_what_remains_is_planned_batches_minus_markers_in_sequence(store):
+    planned = plan_round(store, "c", 0, PAGES, SETTINGS)
+    for batch in planned[::2]:
+        commit(store, batch)
+    left = remaining(store, 0)
+    assert [batch for lane in sorted(left) for batch in left[lane]] == planned[1::2]
+    for lane, batches in left.items():
+        assert {batch.lane for batch in batches} == {lane}
+    for batch in planned[1::2]:
+        commit(store, batch)
+    assert remaining(store, 0) == {}
+
+
+def test_the_next_round_takes_up_what_was_deferred(store):
+    """Resuming does not skip what a stopped run left (pain 52)."""
+    planned = plan_round(store, "c", 0, PAGES, SETTINGS)
+    for batch in planned[1:]:
+        commit(store, batch)
+    with pytest.raises(StoreError, match=r"Round 0 .* has 1 batches that are not committed"):
+        next_round(store, "c", 0, SETTINGS)
+    commit(store, planned[0], "deferred")
+
+    (again,) = next_round(store, "c", 0, SETTINGS)
+    assert (again.round, again.pages) == (1, planned[0].pages)
+    assert next_round(store, "c", 0, SETTINGS) == [again]
+    assert rounds(store) == [0, 1]
+    commit(store, again)
+    assert next_round(store, "c", 1, SETTINGS) == []
+    assert rounds(store) == [0, 1]
+    assert latest_listings(store, ["outcome"])["outcome"].to_pylist() == ["ok"] * len(PAGES)
+    assert [row["round"] for row in find_pages(store, again.pages[0].url_key)] == [1, 0]
+
+
+def test_only_retryable_rows_of_the_outcomes_asked_for_are_planned_again(store):
+    planned = plan_round(store, "c", 0, PAGES[:6], CrawlSettings(lanes=1, batch_size=2))
+    commit(store, planned[0], "http_error", 404)
+    commit(store, planned[1], "http_error", 503)
+    commit(store, planned[2], "deferred")
+    again = next_round(store, "c", 0, SETTINGS, {"http_error"})
+    assert {p.url_key for b in again for p in b.pages} == {p.url_key for p in planned[1].pages}
+
+
+def test_a_plan_of_the_wrong_batches_is_damaged(store):
+    plan_round(store, "c", 0, PAGES, SETTINGS)
+    (path,) = store.list("plan")
+    file = store.folder / path
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(StoreDamaged, match="part-"):
+        read_plan(store, 0)

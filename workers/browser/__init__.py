@@ -1,0 +1,1 @@
+"""Finding, launching and driving a headless Chromium."""

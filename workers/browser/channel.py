@@ -1,0 +1,176 @@
+"""The channel is a raw CDP connection to a browser, beside Playwright's; the heavy payloads come over it.
+
+It only moves bytes: a reply's `result` member is cut out of its envelope, never parsed, and a large one goes straight
+to a file, so that neither the event loop nor this process's memory pays for a huge page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from schemas.errors import BrowserLost, CommandFailed, ReplyTooLarge
+from workers.browser.spool import SPOOL_ABOVE_BYTES, Spooled
+
+Reply = bytes | Spooled
+EventHandler = Callable[[dict[str, Any]], None]
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    id: int = 0
+    result: msgspec.Raw = msgspec.Raw(b"{}")
+    error: _Error | None = None
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+
+
+class Channel(WSListener):
+    """One websocket to the browser's own debugging endpoint; sessions are multiplexed over it (flat mode)."""
+
+    def __init__(self, spool_folder: Path, max_reply_bytes: int) -> None:
+        self._spool_folder = spool_folder
+        self._max_reply_bytes = max_reply_bytes
+        self._transport: WSTransport | None = None
+        self._next_id = 0
+        self._waiting: dict[int, tuple[asyncio.Future[Reply], str, bytes]] = {}
+        self._handlers: dict[str, list[EventHandler]] = {}
+        self._parts: list[bytes] = []
+        self._lost = False
+
+    @classmethod
+    async def connect(cls, endpoint: str, spool_folder: Path, max_reply_bytes: int) -> Self:
+        """A channel to a `ws://` endpoint.
+
+        Raises BrowserLost where nothing answers.
+        """
+        try:
+            _, channel = await ws_connect(
+                lambda: cls(spool_folder, max_reply_bytes), endpoint, max_frame_size=max_reply_bytes
+            )
+        except (OSError, TimeoutError) as error:
+            raise BrowserLost(f"The browser does not answer at {endpoint}: {error}.") from error
+        assert isinstance(channel, cls)
+        return channel
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is gone; nothing brings it back."""
+        return self._lost
+
+    def on(self, method: str, handler: EventHandler) -> None:
+        """Calls `handler` with the parameters of every such event; events without a handler are not even parsed."""
+        self._handlers.setdefault(method, []).append(handler)
+
+    def off(self, method: str, handler: EventHandler) -> None:
+        """Takes a handler back."""
+        self._handlers[method].remove(handler)
+
+    def post(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> asyncio.Future[Reply]:
+        """Sends a command now and returns the future of its reply's `result`.
+
+        The future ends in CommandFailed, ReplyTooLarge or BrowserLost; cancelling it forgets the reply.
+        """
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        if self._lost or self._transport is None:
+            future.set_exception(BrowserLost(f"The connection to the browser was lost before {method}."))
+            return future
+        self._next_id += 1
+        command: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
+        tail = b"}"
+        if session:
+            command["sessionId"] = session
+            tail = b',"sessionId":"%b"}' % session.encode()
+        self._waiting[self._next_id] = (future, method, tail)
+        self._transport.send(WSMsgType.TEXT, json.dumps(command).encode())
+        return future
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
+        """Sends a command and returns its parsed `result`; for small replies only."""
+        reply = await self.post(method, params, session)
+        data = reply if isinstance(reply, bytes) else reply.read_and_delete()
+        result: dict[str, Any] = json.loads(data)
+        return result
+
+    async def close(self) -> None:
+        """Closes the connection; every reply still awaited ends in BrowserLost."""
+        if self._transport is not None:
+            self._transport.disconnect()
+            await self._transport.wait_disconnected()
+
+    # what picows calls
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._lost = True
+        waiting, self._waiting = self._waiting, {}
+        for future, method, _ in waiting.values():
+            if not future.done():
+                future.set_exception(BrowserLost(f"The connection to the browser was lost during {method}."))
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type is WSMsgType.CLOSE:
+            transport.disconnect()
+            return
+        if frame.msg_type not in (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.CONTINUATION):
+            return
+        if frame.fin and not self._parts:
+            self._on_message(frame.get_payload_as_memoryview())
+            return
+        # Chromium sends whole messages; a proxy in between need not
+        self._parts.append(frame.get_payload_as_bytes())
+        if frame.fin:
+            parts, self._parts = self._parts, []
+            self._on_message(memoryview(b"".join(parts)))
+
+    def _on_message(self, message: memoryview) -> None:
+        head = bytes(message[:64])
+        if head.startswith(b'{"id":'):
+            number = int(head[6 : head.index(b",", 6)])
+            awaited = self._waiting.pop(number, None)
+            if awaited is not None and not awaited[0].done():
+                self._on_reply(awaited, number, message)
+        elif head.startswith(b'{"method":"'):
+            method = head[11 : head.find(b'"', 11)].decode("ascii", "replace")
+            handlers = self._handlers.get(method)
+            if handlers:
+                params = json.loads(bytes(message)).get("params", {})
+                for handler in tuple(handlers):
+                    handler(params)
+
+    def _on_reply(self, awaited: tuple[asyncio.Future[Reply], str, bytes], number: int, message: memoryview) -> None:
+        future, method, tail = awaited
+        if len(message) > self._max_reply_bytes:
+            future.set_exception(
+                ReplyTooLarge(f"{method} answered {len(message)} bytes; at most {self._max_reply_bytes} are taken.")
+            )
+            return
+        prefix = b'{"id":%d,"result":' % number
+        if bytes(message[: len(prefix)]) == prefix and bytes(message[-len(tail) :]) == tail:
+            result = message[len(prefix) : -len(tail)]
+        else:
+            # an error, or an envelope spelt otherwise than Chromium 156 does
+            envelope = _ENVELOPE.decode(message)
+            if envelope.error is not None:
+                future.set_exception(CommandFailed(method, envelope.error.code, envelope.error.message))
+                return
+            result = memoryview(envelope.result)
+        try:
+            future.set_result(
+                bytes(result) if len(result) <= SPOOL_ABOVE_BYTES else Spooled.write(self._spool_folder, result)
+            )
+        except OSError as error:
+            future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))

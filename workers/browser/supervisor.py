@@ -1,0 +1,222 @@
+"""The supervisor owns one browser: it launches it, gives out page sessions, and replaces it when it is lost.
+
+Playwright launches and navigates; a second, raw connection to the same browser carries the payloads. Playwright's
+`launch()` refuses a profile folder of ours, without which the debugging port is unknown, so the browser is launched
+as a persistent context and pages live in contexts of their own beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Page, Playwright, async_playwright
+from playwright.async_api import Error as PlaywrightError
+
+from schemas.errors import BrowserLost, BrowserMissing
+from schemas.settings import CrawlSettings, Profile
+from schemas.version import PAGESTATE_VERSION
+from workers.browser.channel import Channel
+from workers.browser.session import PageSession
+
+PORT_FILE = "DevToolsActivePort"
+PORT_FILE_PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserFacts:
+    """What a row records of the browser that made it."""
+
+    browser_version: str
+    playwright_version: str
+    user_agent: str
+    """The browser's own, with our name and version behind it: who we are is never hidden."""
+
+
+@dataclass(slots=True)
+class _Launched:
+    """A running browser and both connections to it."""
+
+    playwright: Playwright
+    persistent: BrowserContext
+    browser: Browser
+    channel: Channel
+    folder: Path
+    facts: BrowserFacts
+    new_targets: asyncio.Queue[dict[str, Any]]
+    known_contexts: set[str]
+
+
+class Supervisor:
+    """One browser at a time, launched at the first need."""
+
+    def __init__(self, executable: Path, settings: CrawlSettings) -> None:
+        self._executable = executable
+        self._settings = settings
+        self._launched: _Launched | None = None
+        self._launching = asyncio.Lock()
+        self._creating = asyncio.Lock()
+        self.launches = 0
+
+    async def facts(self) -> BrowserFacts:
+        """The facts of the browser in use; launches it if need be."""
+        return (await self._running()).facts
+
+    async def _running(self) -> _Launched:
+        async with self._launching:
+            launched = self._launched
+            if launched is not None and not launched.channel.is_lost and launched.browser.is_connected():
+                return launched
+            if launched is not None:
+                await self._end(launched)
+            self._launched = await self._launch()
+            return self._launched
+
+    async def _launch(self) -> _Launched:
+        folder = Path(tempfile.mkdtemp(prefix="pagestate-browser-"))
+        profile_folder = folder / "profile"
+        profile_folder.mkdir()
+        playwright = await async_playwright().start()
+        self.launches += 1
+        try:
+            persistent = await playwright.chromium.launch_persistent_context(
+                profile_folder,
+                executable_path=self._executable,
+                headless=True,
+                # Chromium refuses to run as root with its sandbox on; everybody else keeps it
+                chromium_sandbox=os.geteuid() != 0,
+                # a Ctrl-C is ours to handle: the pages in flight are finished first
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+                args=["--remote-debugging-port=0"],
+                accept_downloads=False,
+            )
+            browser = persistent.browser
+            assert browser is not None, "a persistent context of Chromium has a browser"
+            channel = await Channel.connect(await _endpoint(profile_folder), folder, self._settings.max_reply_bytes)
+            about = await channel.ask("Browser.getVersion")
+            new_targets: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+            channel.on("Target.targetCreated", lambda event: new_targets.put_nowait(event["targetInfo"]))
+            await channel.ask("Target.setDiscoverTargets", {"discover": True})
+        except (PlaywrightError, BrowserLost) as error:
+            await playwright.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+            first_line = str(error).strip().splitlines()[0]
+            raise BrowserMissing(
+                f"The browser {self._executable} could not be started: {first_line}; try it by hand with --version,"
+                " or configure another."
+            ) from error
+        facts = BrowserFacts(
+            browser_version=browser.version,
+            playwright_version=version("playwright"),
+            user_agent=f"{about['userAgent']} pagestate/{PAGESTATE_VERSION}",
+        )
+        return _Launched(playwright, persistent, browser, channel, folder, facts, new_targets, set())
+
+    @asynccontextmanager
+    async def page_session(self, profile: Profile) -> AsyncIterator[PageSession]:
+        """A fresh context with one page in it, and the raw session attached to that page.
+
+        Raises BrowserLost. Leaving it closes the context, or gives it up after the close budget.
+        """
+        launched = await self._running()
+        budgets = self._settings.budgets
+        try:
+            context, page, target_id = await self._create(launched, profile)
+        except PlaywrightError as error:
+            raise BrowserLost(f"The browser made no page: {_first_line(error)}") from error
+        try:
+            attached = await launched.channel.ask("Target.attachToTarget", {"targetId": target_id, "flatten": True})
+            session = PageSession(launched.channel, context, page, target_id, attached["sessionId"])
+            try:
+                yield session
+            finally:
+                session.detach()
+        finally:
+            closing = asyncio.ensure_future(_close_context(context))
+            # a context that never closes must not keep its slot; the browser forgets it with its last page
+            await asyncio.wait({closing}, timeout=budgets.close.total_seconds())
+
+    async def _create(self, launched: _Launched, profile: Profile) -> tuple[BrowserContext, Page, str]:
+        """A context, its page and that page's target id.
+
+        One at a time: the target is recognised as the first page of a browser context never seen before.
+        """
+        async with self._creating:
+            while not launched.new_targets.empty():
+                launched.new_targets.get_nowait()
+            context = await launched.browser.new_context(
+                viewport={"width": profile.viewport_width, "height": profile.viewport_height},
+                device_scale_factor=profile.scale,
+                locale=profile.locale,
+                timezone_id=profile.time_zone,
+                user_agent=profile.user_agent or launched.facts.user_agent,
+                has_touch=profile.touch,
+                accept_downloads=False,
+                service_workers="block",
+            )
+            try:
+                page = await context.new_page()
+                async with asyncio.timeout(self._settings.budgets.context.total_seconds()):
+                    while True:
+                        target = await launched.new_targets.get()
+                        # popups of other pages are pages too, but their contexts are known
+                        known = target.get("browserContextId") in launched.known_contexts
+                        if target["type"] == "page" and not known:
+                            launched.known_contexts.add(target["browserContextId"])
+                            return context, page, target["targetId"]
+            except BaseException:
+                await _close_context(context)
+                raise
+
+    async def close(self) -> None:
+        """Ends the browser and removes its folder."""
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            await self._end(launched)
+
+    async def _end(self, launched: _Launched) -> None:
+        seconds = self._settings.budgets.close.total_seconds()
+        await launched.channel.close()
+        for step in (launched.persistent.close, launched.playwright.stop):
+            try:
+                async with asyncio.timeout(seconds):
+                    await step()
+            except (TimeoutError, PlaywrightError):
+                # it is being ended because it is broken or done; stopping the driver ends what is left of it
+                continue
+        shutil.rmtree(launched.folder, ignore_errors=True)
+
+
+async def _close_context(context: BrowserContext) -> None:
+    try:
+        await context.close()
+    except PlaywrightError:
+        # the browser is gone, and the context with it
+        return
+
+
+async def _endpoint(profile_folder: Path) -> str:
+    """The browser's own debugging endpoint, which it writes into its profile folder."""
+    file = profile_folder / PORT_FILE
+    waited = 0.0
+    while waited < PORT_FILE_PATIENCE_SECONDS:
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        if len(lines) >= 2:
+            return f"ws://127.0.0.1:{int(lines[0])}{lines[1]}"
+        await asyncio.sleep(0.02)
+        waited += 0.02
+    raise BrowserLost(f"the browser wrote no {PORT_FILE} into its profile folder")
+
+
+def _first_line(error: PlaywrightError) -> str:
+    return error.message.strip().splitlines()[0] if error.message.strip() else type(error).__name__

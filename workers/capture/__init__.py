@@ -1,0 +1,1 @@
+"""Asking for the payloads of a page, each under its budget."""

@@ -1,0 +1,243 @@
+"""One page's way: permission, context, navigate, settle, capture, then merge and serializing in another process.
+
+Whatever happens, it ends in exactly one record with exactly one outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from schemas.batch import Batch, PlannedPage
+from schemas.errors import BrowserLost, BrowserMissing, ChannelError, PageFailed
+from schemas.identifiers import page_id
+from schemas.outcomes import Degradation, Outcome, Stage, is_retryable
+from schemas.records import PageRecord, Row, StageResult
+from schemas.settings import CrawlSettings
+from schemas.urls import host_of, site_of, without_userinfo
+from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
+from workers.browser.session import PageSession, Visit, outcome_of_status
+from workers.browser.spool import size_of
+from workers.browser.supervisor import BrowserFacts, Supervisor
+from workers.capture.take import Taker, Taking
+from workers.permission import Permission, Robots
+from workers.process import Processed, process_page
+from workers.serialize import listing as listing_serializer
+
+BIG_PAGE_BYTES = 20 * 1024 * 1024
+"""Pages with more payload than this are processed one at a time, whatever the number of processes."""
+OUTCOMES_WITH_CONTENT: frozenset[Outcome] = frozenset({"ok", "http_error", "auth_required"})
+
+
+@dataclass(slots=True)
+class _Page:
+    """What is known of a page so far."""
+
+    planned: PlannedPage
+    started: float
+    started_at: datetime
+    stages: list[StageResult] = field(default_factory=list)
+    taking: Taking = field(default_factory=Taking)
+    visit: Visit = field(default_factory=Visit)
+    permission: Permission | None = None
+    facts: BrowserFacts | None = None
+    processed: Processed | None = None
+
+    @asynccontextmanager
+    async def stage(self, stage: Stage) -> AsyncIterator[None]:
+        """Notes the stage that runs inside, however it ends."""
+        begun = time.perf_counter()
+        outcome, detail = "ok", None
+        try:
+            yield
+        except PageFailed as error:
+            outcome = "timeout" if error.outcome.endswith("_timeout") else "error"
+            detail = str(error)
+            raise
+        except BaseException as error:
+            outcome, detail = "error", type(error).__name__
+            raise
+        finally:
+            self.stages.append(
+                StageResult(
+                    stage,
+                    outcome,  # type: ignore[arg-type]  # narrowed above to members of the set
+                    (begun - self.started) * 1000,
+                    (time.perf_counter() - begun) * 1000,
+                    detail,
+                )
+            )
+
+
+class PageCapturer:
+    """Captures pages one by one with the parts it is given; any number may run at the same time."""
+
+    def __init__(
+        self,
+        settings: CrawlSettings,
+        supervisor: Supervisor,
+        robots: Robots,
+        pool: Callable[[], ProcessPoolExecutor],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._supervisor = supervisor
+        self._robots = robots
+        self._pool = pool
+        self._now = now
+        self._big_page = asyncio.Semaphore(1)
+
+    async def capture(self, batch: Batch, planned: PlannedPage) -> PageRecord:
+        """The record of one page.
+
+        Raises BrowserMissing only: without a browser there is nothing to record.
+        """
+        page = _Page(planned, time.perf_counter(), self._now())
+        detail: str | None = None
+        outcome: Outcome
+        try:
+            await self._permission(page)
+            outcome = await self._visit(page)
+        except PageFailed as error:
+            outcome, detail = error.outcome, error.detail
+        except BrowserLost as error:
+            outcome, detail = "browser_crash", str(error)
+        except ChannelError as error:
+            outcome, detail = "protocol_error", str(error)
+        except BrowserMissing:
+            raise
+        finally:
+            page.taking.discard()
+        if page.processed is not None and page.processed.error is not None:
+            outcome, detail = "protocol_error", page.processed.error
+        return self._record(batch, page, outcome, detail)
+
+    def deferred(self, batch: Batch, planned: PlannedPage, detail: str) -> PageRecord:
+        """The record of a page that was not started."""
+        return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "deferred", detail)
+
+    async def _permission(self, page: _Page) -> None:
+        async with page.stage("permission"):
+            page.permission = await self._robots.permission(page.planned.url_key)
+            if not page.permission.granted:
+                raise PageFailed("robots_denied", page.permission.reason)
+
+    async def _visit(self, page: _Page) -> Outcome:
+        settings = self._settings
+        begun = time.perf_counter()
+        page.facts = await self._supervisor.facts()
+        async with self._supervisor.page_session(settings.profile) as session:
+            page.visit = session.visit
+            page.stages.append(
+                StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
+            )
+            async with page.stage("navigate"):
+                await session.navigate(page.planned.url_key, settings.budgets)
+            async with page.stage("settle"):
+                await session.settle(settings.budgets)
+            await self._take(page, session)
+        await self._process(page)
+        outcome = outcome_of_status(page.visit.status)
+        if outcome == "ok" and page.processed is not None and page.processed.is_empty:
+            return "empty"
+        return outcome
+
+    async def _take(self, page: _Page, session: PageSession) -> None:
+        try:
+            await Taker(session, self._settings.budgets, page.started, page.taking).take()
+        finally:
+            page.stages.extend(page.taking.stages)
+
+    async def _process(self, page: _Page) -> None:
+        payloads = page.taking.payloads
+        begun = time.perf_counter()
+        if sum(size_of(taken.data) for taken in payloads) > BIG_PAGE_BYTES:
+            async with self._big_page:
+                page.processed = await self._in_pool(page)
+        else:
+            page.processed = await self._in_pool(page)
+        shift = (begun - page.started) * 1000
+        page.stages.extend(replace(s, started_ms=s.started_ms + shift) for s in page.processed.stages)
+
+    async def _in_pool(self, page: _Page) -> Processed:
+        seconds = self._settings.budgets.process.total_seconds()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                return await loop.run_in_executor(
+                    self._pool(), process_page, page.taking.payloads, self._settings.store_captures
+                )
+        except TimeoutError as error:
+            raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
+        except BrokenProcessPool as error:
+            raise PageFailed("too_large", "the process that merged the page died") from error
+
+    def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
+        settings, visit, processed = self._settings, page.visit, page.processed
+        key = page.planned.url_key
+        degradations: set[Degradation] = set(page.taking.degradations)
+        if processed is not None:
+            degradations |= processed.degradations
+        if visit.settle_reason in ("quiet_cap", "load_cap", "blocked"):
+            degradations.add("unsettled")
+        facts = page.facts
+        row: Row = {
+            "seed": page.planned.seed,
+            "host": host_of(key),
+            "site": site_of(key),
+            "lane": batch.lane,
+            "batch_id": batch.batch_id,
+            "outcome": outcome,
+            "outcome_detail": detail,
+            "retryable": is_retryable(outcome, visit.status),
+            "degradations": sorted(degradations),
+            "settle_reason": visit.settle_reason,
+            "final_url": without_userinfo(visit.final_url) if visit.final_url else None,
+            "status": visit.status,
+            "content_type": visit.content_type,
+            "redirects": [without_userinfo(url) for url in visit.redirects],
+            "title": visit.title,
+            "robots_verdict": page.permission.verdict if page.permission else None,
+            "robots_rule": page.permission.reason if page.permission else None,
+            "started_at": page.started_at,
+            "duration_ms": (time.perf_counter() - page.started) * 1000,
+            "viewport_width": settings.profile.viewport_width,
+            "viewport_height": settings.profile.viewport_height,
+            "scale": settings.profile.scale,
+            "locale": settings.profile.locale,
+            "time_zone": settings.profile.time_zone,
+            "user_agent": settings.profile.user_agent or (facts.user_agent if facts else None),
+            "pagestate_version": PAGESTATE_VERSION,
+            "schema_version": SCHEMA_VERSION,
+            "settings_hash": settings.hash(),
+            "serializer": listing_serializer.NAME,
+            "serializer_version": listing_serializer.VERSION,
+            "playwright_version": facts.playwright_version if facts else None,
+            "browser_version": facts.browser_version if facts else None,
+            "document_depth": page.taking.document_depth,
+            "hydrated_nodes": page.taking.subtrees,
+            "surrogates_replaced": 0,
+            "secrets_masked": 0,
+            "payload_bytes": 0,
+            "dialogs": visit.dialogs,
+            "popups": visit.popups,
+            "downloads": visit.downloads,
+        }
+        if processed is not None:
+            row |= processed.listing
+        return PageRecord(
+            url_key=key,
+            page_id=page_id(batch.crawl, batch.round, key, settings.profile.name),
+            profile=settings.profile.name,
+            outcome=outcome,
+            listing=row,
+            selector_map=processed.selector_map if processed else [],
+            stages=page.stages,
+            captures=processed.captures if processed else [],
+        )

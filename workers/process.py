@@ -1,0 +1,148 @@
+"""Processing turns the raw payloads of one page into its rows, in a process of its own.
+
+Decoding, merge, serializing and compression run here, so that a huge page neither stalls the budgets of its
+neighbours nor takes the worker down. The function is pure but for reading spooled payloads.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from typing import TypeVar
+
+from schemas.capture import Capture, Payload
+from schemas.outcomes import Degradation, Stage
+from schemas.records import Row, StageResult
+from workers.browser.spool import buffer_of
+from workers.capture.take import Taken
+from workers.merge import PayloadError, merge
+from workers.merge.secrets import mask_secrets
+from workers.serialize import listing as listing_serializer
+from workers.serialize.listing import Listing, SelectorMap, serialize_listing
+from workers.store.payloads import encode_capture
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """The rows of one page, ready for the store. `error` names the payload field that made no sense, if one did."""
+
+    listing: Row = field(default_factory=dict)
+    selector_map: list[Row] = field(default_factory=list)
+    captures: list[Row] = field(default_factory=list)
+    stages: list[StageResult] = field(default_factory=list)
+    degradations: frozenset[Degradation] = frozenset()
+    is_empty: bool = False
+    error: str | None = None
+
+
+def process_page(taken: Sequence[Taken], store_captures: bool) -> Processed:
+    """The rows of one page from its payloads; times of its stages count from 0 at the start of processing.
+
+    A payload that makes no sense costs the listing, but not the captures, unless it is so broken that secrets in it
+    could not be masked.
+    """
+    started = time.perf_counter()
+    raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
+    row: Row = {"payload_bytes": sum(memoryview(p.data).nbytes for p in raw.payloads)}
+    try:
+        capture, masked = mask_secrets(raw)
+    except PayloadError as error:
+        return Processed(row, error=str(error))
+    row["secrets_masked"] = masked
+    captures = encode_capture(capture) if store_captures else []
+    stages: list[StageResult] = []
+    degradations: set[Degradation] = {"secrets_masked"} if masked else set()
+    if next(capture.of("layout_snapshot"), None) is None:
+        return Processed(row, captures=captures, degradations=frozenset(degradations))
+    try:
+        tree = _timed("merge", started, stages, lambda: merge(capture), len)
+        listing = _timed("listing", started, stages, lambda: serialize_listing(tree), lambda made: made.interactive)
+    except PayloadError as error:
+        return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
+    if tree.surrogates_replaced:
+        degradations.add("surrogates_replaced")
+    row |= {"surrogates_replaced": tree.surrogates_replaced, **listing_columns(listing)}
+    return Processed(
+        row, selector_rows(listing.selector_map), captures, stages, frozenset(degradations), looks_empty(listing)
+    )
+
+
+def listing_columns(listing: Listing) -> Row:
+    """Columns of `listings` that come from the listing."""
+    return {
+        "listing": listing.text,
+        "listing_sha256": sha256(listing.text.encode()).hexdigest(),
+        "serializer": listing_serializer.NAME,
+        "serializer_version": listing_serializer.VERSION,
+        "nodes": listing.nodes,
+        **asdict(listing.stats),
+    }
+
+
+def looks_empty(listing: Listing) -> bool:
+    """Whether a page shows nothing: no text, nothing to act on, and no element but html and body."""
+    stats = listing.stats
+    return stats.text_chars == 0 and stats.interactive_elements == 0 and stats.total_elements <= 2
+
+
+def selector_rows(elements: SelectorMap) -> list[Row]:
+    """Rows of `selector_maps`, in the map's order."""
+    names = [f.name for f in fields(elements) if f.name not in ("bounds", "absolute")]
+    rows: list[Row] = [
+        dict(zip(names, values, strict=True))
+        for values in zip(*(getattr(elements, name) for name in names), strict=True)
+    ]
+    for row, bounds, absolute in zip(rows, elements.bounds, elements.absolute, strict=True):
+        if bounds is not None and absolute is not None:
+            row |= dict(zip(("x", "y", "width", "height"), bounds, strict=True))
+            row |= dict(zip(("absolute_x", "absolute_y"), absolute, strict=False))
+    return rows
+
+
+def _timed(
+    stage: Stage,
+    started: float,
+    stages: list[StageResult],
+    step: Callable[[], _Result],
+    nodes: Callable[[_Result], int] | None = None,
+) -> _Result:
+    begun, cpu = time.perf_counter(), time.process_time()
+    result = step()
+    stages.append(
+        StageResult(
+            stage,
+            "ok",
+            (begun - started) * 1000,
+            (time.perf_counter() - begun) * 1000,
+            cpu_ms=(time.process_time() - cpu) * 1000,
+            nodes=nodes(result) if nodes else None,
+        )
+    )
+    return result
+
+
+def process_pool(processes: int) -> ProcessPoolExecutor:
+    """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
+
+
+def _initialize() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone: a pool's queue never tells (its writing end is open here too)."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

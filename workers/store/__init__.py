@@ -1,0 +1,49 @@
+"""The store: Parquet files, exactly-once commit, and readers that start from markers."""
+
+from workers.store.commit import CommitResult, commit_batch, read_marker
+from workers.store.crawl_file import CrawlFile, check_crawl, open_crawl
+from workers.store.folder import FolderStore
+from workers.store.lock import locked
+from workers.store.objects import ObjectStore
+from workers.store.parquet import read_parquet, write_parquet
+from workers.store.payloads import decode_capture, encode_capture
+from workers.store.reading import (
+    committed_batch_ids,
+    find_pages,
+    latest_listings,
+    load_capture,
+    markers,
+    outcomes_by_round,
+    read_table,
+    selector_map_of,
+    stages_of,
+    verify_markers,
+)
+from workers.store.rows import table_of
+
+__all__ = [
+    "CommitResult",
+    "CrawlFile",
+    "FolderStore",
+    "ObjectStore",
+    "check_crawl",
+    "commit_batch",
+    "committed_batch_ids",
+    "decode_capture",
+    "encode_capture",
+    "find_pages",
+    "latest_listings",
+    "load_capture",
+    "locked",
+    "markers",
+    "open_crawl",
+    "outcomes_by_round",
+    "read_marker",
+    "read_parquet",
+    "read_table",
+    "selector_map_of",
+    "stages_of",
+    "table_of",
+    "verify_markers",
+    "write_parquet",
+]

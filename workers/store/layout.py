@@ -1,0 +1,36 @@
+"""Where everything lies in a store; ARCHITECTURE section 7 draws the same picture."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.tables import TableName
+
+CRAWL_FILE: Final = "crawl.json"
+MARKERS: Final = "commits/"
+PLANS: Final = "plan/"
+
+
+def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
+    """The file of one table, batch and attempt; no other attempt ever writes to it."""
+    return f"data/{table}/crawl={crawl}/round={round_number}/part-{batch_id}-{attempt}.parquet"
+
+
+def marker_path(round_number: int, batch_id: str) -> str:
+    """The commit marker of a batch."""
+    return f"{MARKERS}{round_number}/{batch_id}.json"
+
+
+def markers_of_round(round_number: int) -> str:
+    """The folder of a round's markers."""
+    return f"{MARKERS}{round_number}/"
+
+
+def plan_of_round(round_number: int) -> str:
+    """The folder of a round's plan."""
+    return f"{PLANS}round={round_number}/"
+
+
+def plan_path(round_number: int, digest: str) -> str:
+    """One part of a round's plan, named by what is in it."""
+    return f"{plan_of_round(round_number)}part-{digest}.parquet"

@@ -2,6 +2,7 @@
 
 from workers.merge.errors import PayloadError
 from workers.merge.merge import merge
+from workers.merge.secrets import mask_secrets
 from workers.merge.tree import PageTree, Target
 
-__all__ = ["PageTree", "PayloadError", "Target", "merge"]
+__all__ = ["PageTree", "PayloadError", "Target", "mask_secrets", "merge"]

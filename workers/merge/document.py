@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from schemas.capture import Capture
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import DOCUMENT_DECODER, SUBTREE_DECODER, DomNode, Targets, decode
+from workers.merge.tree import attribute_pairs
 
 DOCUMENT_NODE = 9
 FRAME_NAMES = frozenset({"IFRAME"})
@@ -117,8 +118,6 @@ def _reduced(url: str) -> str:
 
 
 def _source(node: DomNode) -> str:
-    from workers.merge.tree import attribute_pairs
-
     return next((value for name, value in attribute_pairs(node.attributes) if name == "src"), "")
 
 

@@ -17,6 +17,7 @@ from workers.merge.payloads import (
     SNAPSHOT_DECODER,
     STRING_ROWS_DECODER,
     LayoutMetrics,
+    RareFlags,
     RareStrings,
     Snapshot,
     SnapshotDocument,
@@ -137,7 +138,7 @@ class _Part:
         "scroll_rect",
         "size",
         "strings",
-    )  # fmt: skip
+    )
 
     def __init__(self, snapshot: Snapshot, number: int, document: SnapshotDocument) -> None:
         self.field = f"documents[{number}]"
@@ -160,19 +161,16 @@ class _Part:
         self.scroll_rect = self._rectangles("scrollRects", layout.scrollRects)
         self.client_rect = self._rectangles("clientRects", layout.clientRects)
         nodes = document.nodes
-        self.clickable = (
-            self._indexes("nodes.isClickable.index", nodes.isClickable.index) if nodes.isClickable else None
-        )
-        self.checked = (
-            self._indexes("nodes.inputChecked.index", nodes.inputChecked.index) if nodes.inputChecked else None
-        )
+        self.clickable = self._flags("nodes.isClickable.index", nodes.isClickable)
+        self.checked = self._flags("nodes.inputChecked.index", nodes.inputChecked)
+
+    def _flags(self, name: str, rare: RareFlags | None) -> I64 | None:
+        return None if rare is None else self._indexes(name, rare.index)
 
     def _indexes(self, name: str, values: Sequence[int]) -> I64:
         indexes = _integers(f"{self.field}.{name}", values)
         if len(indexes) and (int(indexes.min()) < 0 or int(indexes.max()) >= self.size):
-            raise PayloadError(
-                "layout_snapshot", f"{self.field}.{name}", f"is out of range, there are {self.size} nodes"
-            )
+            raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range: {self.size} nodes")
         return indexes
 
     def _rectangles(self, name: str, rows: list[list[float]]) -> F64:

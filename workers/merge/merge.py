@@ -1,4 +1,4 @@
-"""merge() joins the payloads of a capture into a page tree: document for structure, snapshot for layout, AX for roles."""
+"""The payloads of a capture become a page tree: structure from document, layout from snapshot, roles from AX."""
 
 from __future__ import annotations
 
@@ -159,8 +159,17 @@ class _Columns:
     """The columns that come from the document alone."""
 
     __slots__ = (
-        "backend_node_id", "kind", "link", "name", "names", "parent", "scrollable", "shadow_kind", "subtree_end", "target",
-    )  # fmt: skip
+        "backend_node_id",
+        "kind",
+        "link",
+        "name",
+        "names",
+        "parent",
+        "scrollable",
+        "shadow_kind",
+        "subtree_end",
+        "target",
+    )
 
     def __init__(self, flat: Flat) -> None:
         nodes = flat.nodes
@@ -213,9 +222,18 @@ class _Layout:
     """The columns that come from the snapshots, filled target by target."""
 
     __slots__ = (
-        "bounds", "client_rect", "document", "has_record", "input_checked", "input_values", "is_clickable", "paint_order",
-        "scroll_rect", "style", "style_rows",
-    )  # fmt: skip
+        "bounds",
+        "client_rect",
+        "document",
+        "has_record",
+        "input_checked",
+        "input_values",
+        "is_clickable",
+        "paint_order",
+        "scroll_rect",
+        "style",
+        "style_rows",
+    )
 
     def __init__(self, count: int) -> None:
         self.has_record = np.zeros(count, np.bool_)
@@ -231,7 +249,7 @@ class _Layout:
         self.input_values: dict[int, str] = {}
 
     def add(self, records: Records, nodes: I64, ids: I64) -> None:
-        """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier one."""
+        """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier."""
         rows = _last_with(records.backend_node_id, ids)
         nodes, rows = nodes[rows >= 0], rows[rows >= 0]
         self.has_record[nodes] = True

@@ -108,11 +108,11 @@ class PageTree:
 
     def node_name(self, node: int) -> str:
         """The name as CDP gives it: upper case for HTML."""
-        return self.names[self.name[node]]
+        return self.names[int(self.name[node])]
 
     def tag(self, node: int) -> str:
         """The name in lower case."""
-        return self.names[self.name[node]].lower()
+        return self.names[int(self.name[node])].lower()
 
     def attributes(self, node: int) -> dict[str, str]:
         """The attributes in document order, with the live value and checked state of a field.

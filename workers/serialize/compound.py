@@ -1,4 +1,4 @@
-"""A compound is a control whose parts have no nodes of their own (spin buttons, a select's options): they are described."""
+"""A compound is a control whose parts are described on its line: spin buttons, a player's keys, a select's options."""
 
 from __future__ import annotations
 

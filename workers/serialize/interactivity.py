@@ -27,6 +27,8 @@ INTERACTIVE_ROLES = frozenset(
     }
 )  # fmt: skip
 INTERACTIVE_AX_ROLES = INTERACTIVE_ROLES | {"listbox"}
+AX_PRESENT = frozenset({"checked", "expanded", "pressed", "selected"})
+AX_TRUE = frozenset({"focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts"})
 ICON_ATTRIBUTES = ("class", "role", "onclick", "data-action", "aria-label")
 MIN_FRAME_PX = 100.0
 ICON_PX = (10.0, 50.0)
@@ -36,12 +38,11 @@ ICON_PX = (10.0, 50.0)
 class Interactivity:
     """Answers per node, each worked out once."""
 
-    __slots__ = ("_known", "_next", "_view")
+    __slots__ = ("_known", "_view")
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._known: dict[int, InteractiveReason | None] = {}
-        self._next: dict[int, int] = {}
 
     def reason(self, node: int) -> InteractiveReason | None:
         """Why the element is interactive, None if it is not."""
@@ -84,9 +85,9 @@ class Interactivity:
         if tree.ax_role(node) in INTERACTIVE_AX_ROLES:
             return "ax_role"
         low, high = ICON_PX
-        if bounds and low <= bounds[2] <= high and low <= bounds[3] <= high:
-            if any(name in attributes for name in ICON_ATTRIBUTES):
-                return "icon"
+        small = bounds is not None and low <= bounds[2] <= high and low <= bounds[3] <= high
+        if small and any(name in attributes for name in ICON_ATTRIBUTES):
+            return "icon"
         return "cursor" if view.has_record[node] and view.style(node, "cursor") == "pointer" else None
 
     def _by_ax_state(self, node: int) -> bool | None:
@@ -94,9 +95,7 @@ class Interactivity:
             if name in ("disabled", "hidden"):
                 if value:
                     return False
-            elif name in ("checked", "expanded", "pressed", "selected") or (
-                name in ("focusable", "editable", "settable", "required", "autocomplete", "keyshortcuts") and value
-            ):
+            elif name in AX_PRESENT or (name in AX_TRUE and value):
                 return True
         return None
 

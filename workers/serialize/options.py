@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 INCLUDE_ATTRIBUTES: tuple[str, ...] = (
     "title", "type", "checked", "id", "name", "role", "value", "placeholder", "data-date-format", "alt", "aria-label",
-    "aria-expanded", "data-state", "aria-checked", "aria-valuemin", "aria-valuemax", "aria-valuenow", "aria-placeholder",
-    "pattern", "min", "max", "minlength", "maxlength", "step", "accept", "multiple", "inputmode", "autocomplete",
-    "aria-autocomplete", "list", "data-mask", "data-inputmask", "data-datepicker", "format", "expected_format",
+    "aria-expanded", "data-state", "aria-checked", "aria-valuemin", "aria-valuemax", "aria-valuenow",
+    "aria-placeholder", "pattern", "min", "max", "minlength", "maxlength", "step", "accept", "multiple",
+    "inputmode", "autocomplete", "aria-autocomplete", "list", "data-mask", "data-inputmask", "data-datepicker",
+    "format", "expected_format",
     "contenteditable", "pseudo", "checked", "selected", "expanded", "pressed", "disabled", "invalid", "valuemin",
     "valuemax", "valuenow", "keyshortcuts", "haspopup", "multiselectable", "required", "valuetext", "level", "busy",
     "live", "ax_name",

@@ -7,7 +7,7 @@ import numpy as np
 from workers.merge.tree import ELEMENT
 from workers.serialize.rectangles import Occluders
 from workers.serialize.simplify import Simplified
-from workers.serialize.view import I64, View, covered, nest, occludes, subtree_any
+from workers.serialize.view import I64, Flags, View, covered, nest, occludes, subtree_any
 
 FORCING_PREFIXES = ("aria-", "pseudo")
 """Attributes that bring an invisible element into the simplified tree (browser-use 0.13.14, serializer.py)."""
@@ -71,7 +71,7 @@ def _by_context(view: View, simplified: Simplified, context: I64) -> dict[int, O
     return out
 
 
-def _forced(view: View, simplified: Simplified, drawn: np.typing.NDArray[np.bool_]) -> np.typing.NDArray[np.bool_]:
+def _forced(view: View, simplified: Simplified, drawn: Flags) -> Flags:
     """The drawn nodes outside the simplified tree that an `aria-` attribute in their subtree brings in after all."""
     tree = view.tree
     nothing = np.zeros(len(tree), np.bool_)
@@ -83,4 +83,5 @@ def _forced(view: View, simplified: Simplified, drawn: np.typing.NDArray[np.bool
     forcing = nothing.copy()
     for node in np.nonzero(below)[0].tolist():
         forcing[node] = any(name.startswith(FORCING_PREFIXES) for name in tree.attributes(node))
-    return subtree_any(tree, forcing) & unsure
+    forced: Flags = subtree_any(tree, forcing) & unsure
+    return forced

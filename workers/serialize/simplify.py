@@ -34,8 +34,7 @@ MIN_TEXT = 2
 class Simplified:
     """By node: live (not in a dropped subtree), kept (in the simplified tree), final (also after optimising).
 
-    `maybe` holds the elements outside `kept` that an `aria-` attribute somewhere in their subtree would bring in: they
-    never print, but they can still cover others.
+    `file_input` marks inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
     """
 
     live: Flags
@@ -86,7 +85,8 @@ def parent_in(view: View, node: int) -> int:
 
 def _exact_frames(view: View) -> Flags:
     exact = np.array([n in ("IFRAME", "FRAME") for n in view.tree.names], np.bool_)
-    return exact[view.tree.name] & (view.tree.kind == ELEMENT)
+    frames: Flags = exact[view.tree.name] & (view.tree.kind == ELEMENT)
+    return frames
 
 
 def _live(view: View) -> Flags:
@@ -104,7 +104,8 @@ def _live(view: View) -> Flags:
         dropped[node] = True
     starts = np.nonzero(dropped)[0]
     wanted = (tree.kind == ELEMENT) | (tree.kind == TEXT) | (tree.kind == FRAGMENT) | (tree.kind == DOCUMENT)
-    return wanted & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
+    live: Flags = wanted & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
+    return live
 
 
 def _excluded_by_attribute(view: View) -> list[int]:

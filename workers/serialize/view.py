@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class View:
 
     def tag(self, node: int) -> str:
         """The node's name in lower case."""
-        return self.tags[self.tree.name[node]]
+        return self.tags[int(self.tree.name[node])]
 
     def named(self, names: Collection[str]) -> Flags:
         """The elements with one of these lower-case names."""
@@ -66,16 +67,18 @@ class View:
 
     def by_style(self, test: Sequence[bool], unknown: bool) -> Flags:
         """A per-node flag from a per-style-row flag."""
-        return np.array([*test, unknown], np.bool_)[self.tree.style]  # row -1 is the last entry
+        flags: Flags = np.array([*test, unknown], np.bool_)[self.tree.style]  # row -1 is the last entry
+        return flags
 
 
 def named(tree: PageTree, tags: Sequence[str], names: Collection[str]) -> Flags:
     """The elements with one of these lower-case names."""
-    return np.array([tag in names for tag in tags], np.bool_)[tree.name] & (tree.kind == ELEMENT)
+    flags: Flags = np.array([tag in names for tag in tags], np.bool_)[tree.name] & (tree.kind == ELEMENT)
+    return flags
 
 
 def nest(count: int, spans: Sequence[tuple[int, int]]) -> tuple[I64, list[int]]:
-    """For nested spans in pre-order: by node the innermost span that holds it, by span the one around it; -1 if none."""
+    """For nested spans in pre-order: by node the innermost span around it, by span the one around that; -1: none."""
     inside = np.full(count, -1, np.int64)
     around = []
     stack: list[int] = []
@@ -101,7 +104,7 @@ def nest(count: int, spans: Sequence[tuple[int, int]]) -> tuple[I64, list[int]]:
     return inside, around
 
 
-def covered(count: int, starts: I64, ends: I64) -> Flags:
+def covered(count: int, starts: NDArray[Any], ends: NDArray[Any]) -> Flags:
     """The nodes inside any of these spans."""
     depth = np.zeros(count + 1, np.int64)
     np.add.at(depth, starts, 1)
@@ -112,7 +115,8 @@ def covered(count: int, starts: I64, ends: I64) -> Flags:
 def subtree_any(tree: PageTree, flags: Flags) -> Flags:
     """The nodes that are flagged or hold a flagged node."""
     before = np.concatenate(([0], np.cumsum(flags)))
-    return before[tree.subtree_end] > before[:-1]
+    held: Flags = before[tree.subtree_end] > before[:-1]
+    return held
 
 
 def look(tree: PageTree, options: ListingOptions) -> View:
@@ -180,7 +184,8 @@ def _scrollable(tree: PageTree, tags: Sequence[str], has_record: Flags) -> Flags
     rows = np.array([*(_scrolls(row) for row in tree.style_rows), False], np.bool_)
     known = tree.style >= 0
     by_tag = np.array([tag in SCROLLABLE_TAGS for tag in tags], np.bool_)[tree.name]
-    return tree.scrollable | (has_record & larger & np.where(known, rows[tree.style], by_tag))
+    scrolls: Flags = tree.scrollable | (has_record & larger & np.where(known, rows[tree.style], by_tag))
+    return scrolls
 
 
 def _frame_contexts(tree: PageTree, has_record: Flags, has_bounds: Flags) -> tuple[I64, tuple[FrameContext, ...]]:

@@ -1,0 +1,104 @@
+"""The fast union of rectangles answers exactly as the reference's plain one, cap included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workers.serialize import rectangles
+from workers.serialize.rectangles import Occluders, Rect, crossing_pairs
+
+numbers = st.integers(0, 12)
+
+
+@st.composite
+def rects(draw: st.DrawFn) -> Rect:
+    """A rectangle on a small grid, now and then without area."""
+    x, y = draw(numbers), draw(numbers)
+    return float(x), float(y), float(x + draw(st.integers(0, 6))), float(y + draw(st.integers(0, 6)))
+
+
+class PlainUnion:
+    """The reference as the specification tells it: a list, every rectangle against every other."""
+
+    def __init__(self, cap: int) -> None:
+        self.stored: list[Rect] = []
+        self.cap = cap
+
+    def contains(self, rect: Rect) -> bool:
+        pieces = [rect]
+        for s in self.stored:
+            rest: list[Rect] = []
+            for p in pieces:
+                if s[0] <= p[0] and s[1] <= p[1] and s[2] >= p[2] and s[3] >= p[3]:
+                    continue
+                rest += self.minus(p, s)
+            pieces = rest
+            if not pieces:
+                return True
+        return False
+
+    def add(self, rect: Rect) -> None:
+        if len(self.stored) >= self.cap or self.contains(rect):
+            return
+        pieces = [rect]
+        for s in self.stored:
+            pieces = [q for p in pieces for q in self.minus(p, s)]
+        self.stored += pieces
+
+    @staticmethod
+    def minus(a: Rect, b: Rect) -> list[Rect]:
+        if a[2] <= b[0] or a[0] >= b[2] or a[3] <= b[1] or a[1] >= b[3]:
+            return [a]
+        out = []
+        if a[1] < b[1]:
+            out.append((a[0], a[1], a[2], b[1]))
+        if b[3] < a[3]:
+            out.append((a[0], b[3], a[2], a[3]))
+        low, high = max(a[1], b[1]), min(a[3], b[3])
+        if a[0] < b[0]:
+            out.append((a[0], low, b[0], high))
+        if b[2] < a[2]:
+            out.append((b[2], low, a[2], high))
+        return out
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(rects(), st.integers(0, 5)), max_size=30),
+    st.lists(st.tuples(rects(), st.integers(-1, 5)), max_size=15),
+    st.sampled_from([5000, 4, 12]),
+)
+def test_answers_equal_the_plain_union(
+    added: list[tuple[Rect, int]], asked: list[tuple[Rect, int]], cap: int
+) -> None:
+    # Given occluders in falling paint order, as they are added
+    added.sort(key=lambda item: -item[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rectangles, "MAX_STORED", cap)
+        fast = Occluders(
+            np.array([r for r, _ in added], np.float64).reshape(-1, 4), np.array([o for _, o in added], np.int64)
+        )
+        for rect, order in asked:
+            # When a rectangle of some paint order is asked about
+            plain = PlainUnion(cap)
+            for other, other_order in added:
+                if other_order > order:
+                    plain.add(other)
+            # Then both agree
+            assert fast.covers(rect, order) == plain.contains(rect)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(rects(), max_size=40))
+def test_crossing_pairs_are_complete(found: list[Rect]) -> None:
+    rows = np.array(found, np.float64).reshape(-1, 4)
+    left, right = crossing_pairs(rows)
+    pairs = {frozenset(p) for p in zip(left.tolist(), right.tolist(), strict=True)}
+    wanted = {
+        frozenset((i, j)) for i in range(len(found)) for j in range(i) if rectangles.crosses(found[i], found[j])
+    }
+    assert pairs == wanted
+    assert len(left) == len(wanted)

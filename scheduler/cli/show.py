@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import datetime
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from schemas.errors import SeedError
 
@@ -61,38 +65,50 @@ def _show_listing(page: dict[str, Any], as_json: bool) -> None:
 
 
 def _show_elements(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
+    table = _table()
     for heading in ("Index", "Tag", "Role", "Name", "Why", "Box", "XPath"):
-        table.add_column(heading, justify="right" if heading == "Index" else "left", no_wrap=heading != "Name")
+        table.add_column(heading, justify="right" if heading == "Index" else "left", no_wrap=True)
     for row in rows:
         box = "" if row["x"] is None else f"{row['x']:.0f},{row['y']:.0f} {row['width']:.0f}x{row['height']:.0f}"
-        cells = (row["tag"], row["role"] or "", row["name"] or "", row["interactive_reason"], box, row["xpath"])
-        table.add_row(str(row["index"]), *(Text(printable(str(cell)).replace("\n", " ")[:80]) for cell in cells))
-    Console(highlight=False).print(table)
+        cells = (row["tag"], row["role"], row["name"], row["interactive_reason"], box, row["xpath"])
+        table.add_row(str(row["index"]), *(_cell(cell, 40 if cell is row["name"] else 80) for cell in cells))
+    _print(table)
 
 
 def _show_stages(page: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
+    table = _table()
     for heading in ("Stage", "Outcome", "Start ms", "Takes ms", "CPU ms", "Bytes", "Nodes", "Detail"):
-        table.add_column(heading, justify="left" if heading in ("Stage", "Outcome", "Detail") else "right")
+        table.add_column(
+            heading, justify="left" if heading in ("Stage", "Outcome", "Detail") else "right", no_wrap=True
+        )
     for row in rows:
         cpu = "" if row["cpu_ms"] is None else f"{row['cpu_ms']:.1f}"
         counts = ("" if row[name] is None else f"{row[name]:,}" for name in ("bytes", "nodes"))
-        detail = Text(printable(row["detail"] or ""))
+        took = f"{row['duration_ms']:.1f}"
         table.add_row(
-            row["stage"], row["outcome"], f"{row['started_ms']:.0f}", f"{row['duration_ms']:.1f}", cpu, *counts, detail
+            row["stage"], row["outcome"], f"{row['started_ms']:.0f}", took, cpu, *counts, _cell(row["detail"], 80)
         )
-    console = Console(highlight=False)
-    console.print(Text(printable(f"{page['url_key']}: {page['outcome']} {page['outcome_detail'] or ''}")))
-    console.print(table)
+    detail = f" ({page['outcome_detail']})" if page["outcome_detail"] else ""
+    click.echo(printable(f"{page['url_key']}: {page['outcome']}{detail}"))
+    _print(table)
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False)
+
+
+def _cell(value: object, width: int) -> Text:
+    """Page text as one line of a table, never read as markup."""
+    text = printable(str(value)).replace("\n", " ").replace("\t", " ") if value is not None else ""
+    return Text(text if len(text) <= width else f"{text[: width - 1]}…")
+
+
+def _print(table: Table) -> None:
+    """Prints a table as wide as it is where nobody watches, so that other programs get whole cells."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+    else:
+        Console(highlight=False, width=400).print(table, crop=False, no_wrap=True)
 
 
 def printable(text: str) -> str:

@@ -15,7 +15,8 @@ def _neighbour(name: str) -> ModuleType:
     if known is not None:
         return known
     spec = importlib.util.spec_from_file_location(f"pagestate_tests_{name}", Path(__file__).parent / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

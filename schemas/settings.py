@@ -107,8 +107,6 @@ class RunSettings:
     """Between the starts of two navigations to one host; none for hosts of this machine."""
     browser_path: str = ""
     processes: int = 2
-    grace: timedelta = timedelta(seconds=30)
-    """How long a stopped run lets the pages in flight finish."""
 
 
 def _plain(value: Any) -> Any:

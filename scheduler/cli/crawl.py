@@ -172,7 +172,7 @@ def _run_rounds(
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
     from scheduler.local import EngineLoop, run_local
-    from scheduler.rounds import next_round, remaining, rounds
+    from scheduler.rounds import next_round, remaining
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()
@@ -185,7 +185,8 @@ def _run_rounds(
                 await run_local(store, settings, run, executable, lanes, stop, progress.page_done, progress.batch_done)
             if remaining(store, number):
                 return True
-            if number + 1 not in rounds(store) and not next_round(store, crawl, number, settings):
+            # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
+            if not next_round(store, crawl, number, settings):
                 return False
             number += 1
         return True

@@ -129,12 +129,11 @@ def _crawl(
     run: RunSettings,
     as_json: bool,
 ) -> int:
-    from workers.store import FolderStore, check_crawl, locked, open_crawl
-
     from scheduler.cli.progress import progress_for
     from scheduler.cli.summary import print_summary
     from scheduler.rounds import plan_round
     from workers.browser.find import find_browser
+    from workers.store import FolderStore, check_crawl, locked, open_crawl
 
     with ExitStack() as stack:
         # everything that can be wrong is looked at before the first byte is written

@@ -75,7 +75,9 @@ def capture(root: Node, *more: Payload, listeners: list[int] | None = None, ax: 
         payload("targets", {"url": "http://x/", "title": "X", "targets": [{"target_id": "T0", "session_id": "S0"}]}),
         payload("layout_snapshot", _snapshot(root, nodes)),
         payload("dom_document", {"root": _dom(root)}),
-        payload("layout_metrics", {"cssVisualViewport": {"clientWidth": 1280}, "visualViewport": {"clientWidth": 1280}}),
+        payload(
+            "layout_metrics", {"cssVisualViewport": {"clientWidth": 1280}, "visualViewport": {"clientWidth": 1280}}
+        ),
     ]
     if ax:
         payloads.append(payload("ax_tree", {"nodes": [_ax(n) for n in nodes if n.role is not None]}))

@@ -12,8 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from workers.store.objects import ObjectStore
-
 from schemas.batch import Batch
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, PageDone
@@ -22,6 +20,7 @@ from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
 from workers.process import process_pool
+from workers.store.objects import ObjectStore
 
 
 class EngineLoop(asyncio.SelectorEventLoop):

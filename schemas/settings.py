@@ -84,6 +84,8 @@ class CrawlSettings:
     robots: RobotsMode = "remote"
     """`remote` asks robots.txt of every host but this machine's own; `always` asks it there too."""
     store_captures: bool = True
+    site_per_process: bool = False
+    """Frames of other sites in processes of their own, as desktop browsers have them; the headless shell has not."""
     max_reply_bytes: int = 512 * 1024 * 1024
 
     def as_json(self) -> dict[str, object]:

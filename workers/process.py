@@ -21,7 +21,7 @@ from schemas.capture import Capture, Payload
 from schemas.outcomes import Degradation, Stage
 from schemas.records import Row, StageResult
 from workers.browser.spool import buffer_of
-from workers.capture.take import Taken
+from workers.capture.taken import Taken
 from workers.merge import PayloadError, merge
 from workers.merge.secrets import mask_secrets
 from workers.serialize import listing as listing_serializer

@@ -67,6 +67,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--lanes", type=click.IntRange(1, 65536), default=_DEFAULTS.lanes, show_default=True)
 @click.option("--batch-size", type=click.IntRange(1, 1000), default=_DEFAULTS.batch_size, show_default=True)
 @click.option("--no-captures", is_flag=True, help="Do not store the raw payloads.")
+@click.option("--site-per-process", is_flag=True, help="Frames of other sites in processes of their own.")
 @click.option(
     "--processes", type=click.IntRange(1, 64), help="Processes that merge and serialize; default: cores, at most 2."
 )
@@ -87,6 +88,7 @@ def command(
     lanes: int,
     batch_size: int,
     no_captures: bool,
+    site_per_process: bool,
     processes: int | None,
     browser: str,
     as_json: bool,
@@ -108,6 +110,7 @@ def command(
         lanes=lanes,
         batch_size=batch_size,
         store_captures=not no_captures,
+        site_per_process=site_per_process,
     )
     run = replace(
         _RUN,
@@ -129,12 +132,11 @@ def _crawl(
     run: RunSettings,
     as_json: bool,
 ) -> int:
-    from workers.store import FolderStore, check_crawl, locked, open_crawl
-
     from scheduler.cli.progress import progress_for
     from scheduler.cli.summary import print_summary
     from scheduler.rounds import plan_round
     from workers.browser.find import find_browser
+    from workers.store import FolderStore, check_crawl, locked, open_crawl
 
     with ExitStack() as stack:
         # everything that can be wrong is looked at before the first byte is written
@@ -172,7 +174,7 @@ def _run_rounds(
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
     from scheduler.local import EngineLoop, run_local
-    from scheduler.rounds import next_round, remaining, rounds
+    from scheduler.rounds import next_round, remaining
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()
@@ -185,7 +187,8 @@ def _run_rounds(
                 await run_local(store, settings, run, executable, lanes, stop, progress.page_done, progress.batch_done)
             if remaining(store, number):
                 return True
-            if number + 1 not in rounds(store) and not next_round(store, crawl, number, settings):
+            # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
+            if not next_round(store, crawl, number, settings):
                 return False
             number += 1
         return True

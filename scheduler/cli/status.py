@@ -14,9 +14,9 @@ def command(store_path: str, as_json: bool) -> None:
     """Count the outcomes of a crawl, round by round."""
     from rich.console import Console
     from rich.table import Table
-    from workers.store import FolderStore, open_crawl, outcomes_by_round
 
     from scheduler.rounds import remaining, rounds
+    from workers.store import FolderStore, open_crawl, outcomes_by_round
 
     store = FolderStore.for_reading(store_path)
     crawl = open_crawl(store, None, None).crawl

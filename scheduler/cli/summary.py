@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+
 from workers.store import FolderStore, latest_listings
 
 READ_LINES = """\

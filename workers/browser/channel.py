@@ -9,22 +9,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from schemas.errors import BrowserLost, CommandFailed, ReplyTooLarge
 from workers.browser.spool import SPOOL_ABOVE_BYTES, Spooled
 
 Reply = bytes | Spooled
-EventHandler = Callable[[dict[str, Any]], None]
+EventHandler = Callable[[dict[str, Any], str], None]
+"""Takes an event's parameters and the session it came from, "" for the browser's own."""
 
 
 class _Error(msgspec.Struct):
     code: int = 0
     message: str = ""
+
+
+class _Head(msgspec.Struct):
+    id: int = 0
+    method: str = ""
 
 
 class _Envelope(msgspec.Struct):
@@ -33,7 +40,10 @@ class _Envelope(msgspec.Struct):
     error: _Error | None = None
 
 
+_HEAD = msgspec.json.Decoder(_Head)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+READ_OVER_CAP = 2
+"""A reply of up to so many times the cap is read and refused for itself; one beyond ends the connection, unread."""
 
 
 class Channel(WSListener):
@@ -57,9 +67,9 @@ class Channel(WSListener):
         """
         try:
             _, channel = await ws_connect(
-                lambda: cls(spool_folder, max_reply_bytes), endpoint, max_frame_size=max_reply_bytes
+                lambda: cls(spool_folder, max_reply_bytes), endpoint, max_frame_size=READ_OVER_CAP * max_reply_bytes
             )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, WSError) as error:
             raise BrowserLost(f"The browser does not answer at {endpoint}: {error}.") from error
         assert isinstance(channel, cls)
         return channel
@@ -70,7 +80,7 @@ class Channel(WSListener):
         return self._lost
 
     def on(self, method: str, handler: EventHandler) -> None:
-        """Calls `handler` with the parameters of every such event; events without a handler are not even parsed."""
+        """Calls `handler` with every such event; events without a handler are not even parsed."""
         self._handlers.setdefault(method, []).append(handler)
 
     def off(self, method: str, handler: EventHandler) -> None:
@@ -107,7 +117,9 @@ class Channel(WSListener):
         """Closes the connection; every reply still awaited ends in BrowserLost."""
         if self._transport is not None:
             self._transport.disconnect()
-            await self._transport.wait_disconnected()
+            # how it ended no longer matters, and picows raises it once more
+            with suppress(WSError, OSError):
+                await self._transport.wait_disconnected()
 
     # what picows calls
 
@@ -137,19 +149,17 @@ class Channel(WSListener):
             self._on_message(memoryview(b"".join(parts)))
 
     def _on_message(self, message: memoryview) -> None:
-        head = bytes(message[:64])
-        if head.startswith(b'{"id":'):
-            number = int(head[6 : head.index(b",", 6)])
+        number, method = _number_and_method(message)
+        if number:
             awaited = self._waiting.pop(number, None)
             if awaited is not None and not awaited[0].done():
                 self._on_reply(awaited, number, message)
-        elif head.startswith(b'{"method":"'):
-            method = head[11 : head.find(b'"', 11)].decode("ascii", "replace")
+        elif method:
             handlers = self._handlers.get(method)
             if handlers:
-                params = json.loads(bytes(message)).get("params", {})
+                event = json.loads(bytes(message))
                 for handler in tuple(handlers):
-                    handler(params)
+                    handler(event.get("params", {}), event.get("sessionId", ""))
 
     def _on_reply(self, awaited: tuple[asyncio.Future[Reply], str, bytes], number: int, message: memoryview) -> None:
         future, method, tail = awaited
@@ -163,7 +173,11 @@ class Channel(WSListener):
             result = message[len(prefix) : -len(tail)]
         else:
             # an error, or an envelope spelt otherwise than Chromium 156 does
-            envelope = _ENVELOPE.decode(message)
+            try:
+                envelope = _ENVELOPE.decode(message)
+            except msgspec.DecodeError as error:
+                future.set_exception(CommandFailed(method, 0, f"the reply makes no sense: {error}"))
+                return
             if envelope.error is not None:
                 future.set_exception(CommandFailed(method, envelope.error.code, envelope.error.message))
                 return
@@ -174,3 +188,19 @@ class Channel(WSListener):
             )
         except OSError as error:
             future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))
+
+
+def _number_and_method(message: memoryview) -> tuple[int, str]:
+    """The number of a reply or the method of an event, from the first bytes if they are spelt as Chromium 156 does."""
+    head = bytes(message[:64])
+    if head.startswith(b'{"id":'):
+        digits = head[6 : head.find(b",", 6)]
+        if digits.isdigit():
+            return int(digits), ""
+    elif head.startswith(b'{"method":"'):
+        return 0, head[11 : head.find(b'"', 11)].decode("ascii", "replace")
+    try:
+        found = _HEAD.decode(message)
+    except msgspec.DecodeError:
+        return 0, ""
+    return found.id, found.method

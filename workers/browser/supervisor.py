@@ -97,7 +97,10 @@ class Supervisor:
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
-                args=["--remote-debugging-port=0"],
+                args=[
+                    "--remote-debugging-port=0",
+                    *(["--site-per-process"] if self._settings.site_per_process else []),
+                ],
                 accept_downloads=False,
             )
             browser = persistent.browser
@@ -105,7 +108,7 @@ class Supervisor:
             channel = await Channel.connect(await _endpoint(profile_folder), folder, self._settings.max_reply_bytes)
             about = await channel.ask("Browser.getVersion")
             new_targets: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-            channel.on("Target.targetCreated", lambda event: new_targets.put_nowait(event["targetInfo"]))
+            channel.on("Target.targetCreated", lambda event, _: new_targets.put_nowait(event["targetInfo"]))
             await channel.ask("Target.setDiscoverTargets", {"discover": True})
         except (PlaywrightError, BrowserLost) as error:
             await playwright.stop()

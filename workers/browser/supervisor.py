@@ -101,6 +101,8 @@ class Supervisor:
                     "--remote-debugging-port=0",
                     *(["--site-per-process"] if self._settings.site_per_process else []),
                 ],
+                # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
+                ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
             )
             browser = persistent.browser

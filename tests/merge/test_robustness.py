@@ -69,7 +69,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", ["nested.html", "forms.html", "xorigin.html", "shadow.html"])
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(KINDS), where=st.integers(0, 10**9), value=values, drop=st.booleans())
 def test_one_changed_value(recording: ModuleType, name: str, kind: str, where: int, value: Any, drop: bool) -> None:
     capture, _ = recording.load(name, DATA)
@@ -88,7 +88,7 @@ def test_one_changed_value(recording: ModuleType, name: str, kind: str, where: i
         listed(Capture(tuple(payloads)))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(KINDS), cut=st.integers(0, 10**6))
 def test_a_truncated_payload(recording: ModuleType, kind: str, cut: int) -> None:
     capture, _ = recording.load("nested.html", DATA)

@@ -14,9 +14,8 @@ def _neighbour(name: str) -> ModuleType:
     known = sys.modules.get(f"pagestate_tests_{name}")
     if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(
-        f"pagestate_tests_{name}", Path(__file__).parents[1] / "serialize" / f"{name}.py"
-    )
+    folder = Path(__file__).parents[1] / "serialize"
+    spec = importlib.util.spec_from_file_location(f"pagestate_tests_{name}", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -107,13 +107,21 @@ def _number(root: Node) -> list[Node]:
     return out
 
 
+def subtree_until_cut(node: Node) -> Payload:
+    """The reply for a node, cut off again where the nodes below say so."""
+    node.cut = False
+    reply = payload("dom_subtree", {"node": {**_dom(node), "nodeId": 0}})
+    node.cut = True
+    return reply
+
+
 def _dom(root: Node) -> dict[str, Any]:
     made: dict[int, dict[str, Any]] = {}
     order, stack = [], [root]
     while stack:  # no recursion: tests build deep pages too
         node = stack.pop()
         order.append(node)
-        stack.extend(_below(node))
+        stack.extend(node.shadow + [node.content] * bool(node.content) if node.cut else _below(node))
     for node in reversed(order):
         flat = [x for pair in node.attributes.items() for x in pair]
         out: dict[str, Any] = {

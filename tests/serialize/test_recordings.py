@@ -66,11 +66,8 @@ def test_own_recordings_print_the_same(recording: ModuleType, name: str) -> None
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", names(shared_folder()) if shared_folder() else ["none"])
-def test_shared_recordings_print_the_same(recording: ModuleType, name: str) -> None:
-    folder = shared_folder()
-    if folder is None or not folder.is_dir():
-        pytest.skip(f"{SHARED_VARIABLE} names no folder with recordings")
-    check(recording, name, folder)
+def test_shared_recordings_print_the_same(recording: ModuleType, shared: Path, name: str) -> None:
+    check(recording, name, shared / "oracle" / "recordings" / "browser_use")
 
 
 def test_there_are_recordings() -> None:

@@ -7,9 +7,11 @@ unless its reason is one of `ALLOWED_SKIPS`.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -33,6 +35,98 @@ def example_site() -> Iterator[ExampleSite]:
     """The built-in example site, on free ports, so that nothing else on this machine disturbs it."""
     with serve_example(ports=(0, 0)) as site:
         yield site
+
+
+class LoopbackSite:
+    """Pages of a test's own on a free port; `hits` are the paths that were asked for, in order."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.hits: list[str] = []
+        self.closing = threading.Event()
+        self._answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.hits.append(self.path)
+                answer = site._answers.get(self.path.partition("?")[0])
+                if answer is None:
+                    self.send_error(404)
+                else:
+                    answer(self)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Says nothing."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Says nothing: a browser that closes a page hangs up in the middle of an answer."""
+
+        self._server = Server((host, 0), Handler)
+        self.origin = f"http://{host}:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def page(
+        self,
+        path: str,
+        body: str | bytes,
+        status: int = 200,
+        content_type: str = "text/html; charset=utf-8",
+        headers: dict[str, str] | None = None,
+    ) -> str:
+        """Answers a path with this page; returns its URL."""
+        data = body.encode() if isinstance(body, str) else body
+
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(status)
+            handler.send_header("Content-Type", content_type)
+            handler.send_header("Content-Length", str(len(data)))
+            for name, value in (headers or {}).items():
+                handler.send_header(name, value)
+            handler.end_headers()
+            handler.wfile.write(data)
+
+        return self.answer(path, answer)
+
+    def hang(self, path: str) -> str:
+        """Never answers a path, until the site closes; returns its URL."""
+        return self.answer(path, lambda handler: self.closing.wait() and None)
+
+    def answer(self, path: str, how: Callable[[BaseHTTPRequestHandler], None]) -> str:
+        """Answers a path by a function of the request's handler; returns its URL."""
+        self._answers[path] = how
+        return self.origin + path
+
+    def close(self) -> None:
+        """Frees the port."""
+        self.closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def open_site() -> Iterator[Callable[..., LoopbackSite]]:
+    """Opens sites on loopback addresses; they are closed after the test."""
+    sites: list[LoopbackSite] = []
+
+    def open_one(host: str = "127.0.0.1") -> LoopbackSite:
+        sites.append(LoopbackSite(host))
+        return sites[-1]
+
+    yield open_one
+    for site in sites:
+        site.close()
+
+
+@pytest.fixture
+def site(open_site: Callable[..., LoopbackSite]) -> LoopbackSite:
+    """One site of the test's own."""
+    return open_site()
 
 
 @pytest.fixture(scope="session")

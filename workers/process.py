@@ -149,7 +149,15 @@ def _timed(
 
 def process_pool(processes: int) -> ProcessPoolExecutor:
     """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
+    for _ in range(processes):
+        # they load their libraries while the browser starts, not when the first page waits for them
+        pool.submit(_warm_up)
+    return pool
+
+
+def _warm_up() -> None:
+    """Nothing: receiving this function makes a process of the pool import its module."""
 
 
 def _initialize() -> None:

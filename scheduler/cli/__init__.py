@@ -5,8 +5,9 @@ Exit codes: 0 done, 1 the run failed, 2 what was given cannot be used, 130 stopp
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 import click
@@ -34,6 +35,14 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        verb = args[0]
+        if verb not in VERBS and not verb.startswith("-"):
+            ctx.fail(f"No such verb {verb!r}{_nearest(verb, VERBS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
@@ -55,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(args=arguments, prog_name="pagestate", standalone_mode=False)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "pagestate"
-        return _failed(f"{error.format_message().rstrip('.')}; see {command} --help.", 2)
+        problem = error.format_message().rstrip(".")
+        if isinstance(error, click.NoSuchOption):
+            problem = f"No such option {error.option_name}{_nearest(error.option_name, error.possibilities or ())}"
+        return _failed(f"{problem}; see {command} --help.", 2)
     except (UsageError, BrowserMissing) as error:
         return _failed(str(error), 2)
     except PagestateError as error:
@@ -67,6 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """The nearest known name as a question; nothing where none is near."""
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _failed(sentence: str, code: int) -> int:

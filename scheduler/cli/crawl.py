@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ import click
 
 from scheduler.cli.listing_options import listing_options, listing_settings
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import PagestateError, SeedError
+from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 
 _BUDGETS = [f.name for f in fields(Budgets)]
@@ -104,6 +105,9 @@ def command(
     """
     if example == bool(seeds):
         raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example alone.")
+    if math.isnan(host_delay):
+        # every comparison with it is false, those of click's range too
+        raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
     listing = listing_settings(others)
     given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
     settings = replace(

@@ -144,6 +144,10 @@ class PageSession:
             if reason is not None:
                 self.visit.settle_reason = reason if loaded or reason == "blocked" else "load_cap"
                 break
+            if not loaded:
+                # documents that are replaced before they have loaded are not waited for one by one
+                self.visit.settle_reason = "load_cap"
+                break
         else:
             # the page keeps replacing its document
             self.visit.settle_reason = "quiet_cap"

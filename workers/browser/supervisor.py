@@ -11,17 +11,18 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
 from playwright.async_api import Browser, BrowserContext, Page, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
-from schemas.errors import BrowserLost, BrowserMissing
+from schemas.errors import BrowserLost, BrowserMissing, ChannelError
 from schemas.settings import CrawlSettings, Profile
 from schemas.version import PAGESTATE_VERSION
 from workers.browser.channel import Channel
@@ -51,8 +52,15 @@ class _Launched:
     channel: Channel
     folder: Path
     facts: BrowserFacts
+    process: psutil.Process
     new_targets: asyncio.Queue[dict[str, Any]]
     known_contexts: set[str]
+    given_up: bool = False
+    """It made no page in time; whatever it still does, the next page gets another browser."""
+
+    def usable(self) -> bool:
+        """Whether a new page may be asked of it."""
+        return not self.given_up and not self.channel.is_lost and self.browser.is_connected()
 
 
 class Supervisor:
@@ -73,7 +81,7 @@ class Supervisor:
     async def _running(self) -> _Launched:
         async with self._launching:
             launched = self._launched
-            if launched is not None and not launched.channel.is_lost and launched.browser.is_connected():
+            if launched is not None and launched.usable():
                 return launched
             if launched is not None:
                 await self._end(launched)
@@ -109,10 +117,11 @@ class Supervisor:
             assert browser is not None, "a persistent context of Chromium has a browser"
             channel = await Channel.connect(await _endpoint(profile_folder), folder, self._settings.max_reply_bytes)
             about = await channel.ask("Browser.getVersion")
+            process = psutil.Process(await _pid(channel))
             new_targets: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
             channel.on("Target.targetCreated", lambda event, _: new_targets.put_nowait(event["targetInfo"]))
             await channel.ask("Target.setDiscoverTargets", {"discover": True})
-        except (PlaywrightError, BrowserLost) as error:
+        except (PlaywrightError, BrowserLost, ChannelError, psutil.NoSuchProcess) as error:
             await playwright.stop()
             shutil.rmtree(folder, ignore_errors=True)
             first_line = str(error).strip().splitlines()[0]
@@ -125,7 +134,7 @@ class Supervisor:
             playwright_version=version("playwright"),
             user_agent=f"{about['userAgent']} pagestate/{PAGESTATE_VERSION}",
         )
-        return _Launched(playwright, persistent, browser, channel, folder, facts, new_targets, set())
+        return _Launched(playwright, persistent, browser, channel, folder, facts, process, new_targets, set())
 
     @asynccontextmanager
     async def page_session(self, profile: Profile) -> AsyncIterator[PageSession]:
@@ -136,55 +145,68 @@ class Supervisor:
         launched = await self._running()
         budgets = self._settings.budgets
         try:
-            context, page, target_id = await self._create(launched, profile)
+            context, page, target_id, session_id = await self._create(launched, profile)
         except PlaywrightError as error:
             raise BrowserLost(f"The browser made no page: {_first_line(error)}") from error
         except TimeoutError as error:
             seconds = budgets.context.total_seconds()
             raise BrowserLost(f"The browser made no page within {seconds:g} s.") from error
         try:
-            attached = await launched.channel.ask("Target.attachToTarget", {"targetId": target_id, "flatten": True})
-            session = PageSession(launched.channel, context, page, target_id, attached["sessionId"])
+            session = PageSession(launched.channel, context, page, target_id, session_id)
             try:
                 yield session
             finally:
                 session.detach()
         finally:
-            closing = asyncio.ensure_future(_close_context(context))
-            # a context that never closes must not keep its slot; the browser forgets it with its last page
-            await asyncio.wait({closing}, timeout=budgets.close.total_seconds())
+            await self._close_context(context)
 
-    async def _create(self, launched: _Launched, profile: Profile) -> tuple[BrowserContext, Page, str]:
-        """A context, its page and that page's target id.
+    async def _create(self, launched: _Launched, profile: Profile) -> tuple[BrowserContext, Page, str, str]:
+        """A context, its page, that page's target id and the id of the raw session attached to it.
 
         One at a time: the target is recognised as the first page of a browser context never seen before.
         """
         async with self._creating:
-            while not launched.new_targets.empty():
-                launched.new_targets.get_nowait()
-            context = await launched.browser.new_context(
-                viewport={"width": profile.viewport_width, "height": profile.viewport_height},
-                device_scale_factor=profile.scale,
-                locale=profile.locale,
-                timezone_id=profile.time_zone,
-                user_agent=profile.user_agent or launched.facts.user_agent,
-                has_touch=profile.touch,
-                accept_downloads=False,
-                service_workers="block",
-            )
+            if not launched.usable():
+                raise BrowserLost("The browser was lost before it made a page.")
             try:
-                page = await context.new_page()
                 async with asyncio.timeout(self._settings.budgets.context.total_seconds()):
-                    while True:
-                        target = await launched.new_targets.get()
-                        # popups of other pages are pages too, but their contexts are known
-                        known = target.get("browserContextId") in launched.known_contexts
-                        if target["type"] == "page" and not known:
-                            launched.known_contexts.add(target["browserContextId"])
-                            return context, page, target["targetId"]
-            except BaseException:
-                await _close_context(context)
+                    return await self._create_now(launched, profile)
+            except TimeoutError:
+                launched.given_up = True
                 raise
+
+    async def _create_now(self, launched: _Launched, profile: Profile) -> tuple[BrowserContext, Page, str, str]:
+        while not launched.new_targets.empty():
+            launched.new_targets.get_nowait()
+        context = await launched.browser.new_context(
+            viewport={"width": profile.viewport_width, "height": profile.viewport_height},
+            device_scale_factor=profile.scale,
+            locale=profile.locale,
+            timezone_id=profile.time_zone,
+            user_agent=profile.user_agent or launched.facts.user_agent,
+            has_touch=profile.touch,
+            accept_downloads=False,
+            service_workers="block",
+        )
+        try:
+            page = await context.new_page()
+            target_id = ""
+            while not target_id:
+                target = await launched.new_targets.get()
+                # popups of other pages are pages too, but their contexts are known
+                if target["type"] == "page" and target.get("browserContextId") not in launched.known_contexts:
+                    launched.known_contexts.add(target["browserContextId"])
+                    target_id = target["targetId"]
+            attached = await launched.channel.ask("Target.attachToTarget", {"targetId": target_id, "flatten": True})
+        except BaseException:
+            await self._close_context(context)
+            raise
+        return context, page, target_id, attached["sessionId"]
+
+    async def _close_context(self, context: BrowserContext) -> None:
+        """Closes a context; one that never closes must not keep its slot, and the browser forgets it with its pages."""
+        closing = asyncio.ensure_future(_close(context))
+        await asyncio.wait({closing}, timeout=self._settings.budgets.close.total_seconds())
 
     async def close(self) -> None:
         """Ends the browser and removes its folder."""
@@ -193,24 +215,37 @@ class Supervisor:
             await self._end(launched)
 
     async def _end(self, launched: _Launched) -> None:
-        seconds = self._settings.budgets.close.total_seconds()
-        await launched.channel.close()
-        for step in (launched.persistent.close, launched.playwright.stop):
-            try:
-                async with asyncio.timeout(seconds):
-                    await step()
-            except (TimeoutError, PlaywrightError):
-                # it is being ended because it is broken or done; stopping the driver ends what is left of it
-                continue
+        # a browser that was given up is not asked to close itself
+        asked = [] if launched.given_up else [launched.persistent.close]
+        for step in (launched.channel.close, *asked):
+            await self._bounded(step())
+        # whatever it was told, it must not outlive this; the driver would wait half a minute for it
+        with suppress(psutil.NoSuchProcess):
+            launched.process.kill()
+        await self._bounded(launched.playwright.stop())
         shutil.rmtree(launched.folder, ignore_errors=True)
 
+    async def _bounded(self, step: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.budgets.close.total_seconds()):
+                await step
+        except (TimeoutError, PlaywrightError):
+            # it is being ended because it is broken or done
+            return
 
-async def _close_context(context: BrowserContext) -> None:
+
+async def _close(context: BrowserContext) -> None:
     try:
         await context.close()
     except PlaywrightError:
         # the browser is gone, and the context with it
         return
+
+
+async def _pid(channel: Channel) -> int:
+    """The process id of the browser, as it tells it itself: it is the driver's child, not ours."""
+    told = await channel.ask("SystemInfo.getProcessInfo")
+    return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
 
 
 async def _endpoint(profile_folder: Path) -> str:

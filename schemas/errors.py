@@ -11,6 +11,7 @@
     ├── BrowserMissing        no Chromium was found; exit code 2
     ├── PageFailed            one page ended in an outcome other than a capture
     ├── BrowserLost           the browser or a connection to it is gone
+    ├── PageUnreadable        a stored capture makes no sense
     ├── RecordRefused         a record does not fit its batch, or a row its table; a defect of the program
     └── ChannelError          a CDP call failed
         ├── CommandFailed     the browser answered with an error
@@ -98,6 +99,12 @@ class PageFailed(PagestateError):
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.detail}" if self.detail else self.outcome
+
+
+class PageUnreadable(PagestateError):
+    """A stored capture cannot be merged: a payload of it makes no sense."""
+
+    kind = "page_unreadable"
 
 
 class RecordRefused(PagestateError):

@@ -101,6 +101,7 @@ def listing_columns(listing: Listing) -> Row:
         "listing_sha256": sha256(listing.text.encode()).hexdigest(),
         "serializer": listing_serializer.NAME,
         "serializer_version": listing_serializer.VERSION,
+        "forged_lines": listing.forged_lines,
         "nodes": listing.nodes,
         **asdict(listing.stats),
     }

@@ -131,6 +131,31 @@ def site(open_site: Callable[..., LoopbackSite]) -> LoopbackSite:
 
 
 @pytest.fixture(scope="session")
+def listings_made_again() -> Callable[[Path], int]:
+    """Makes every stored listing again from its stored capture, without a browser, and counts those that it made.
+
+    Fails where one is not the same, byte for byte.
+    """
+    from hashlib import sha256
+
+    from workers.merge import merge
+    from workers.serialize.listing import serialize_listing
+    from workers.store import FolderStore, latest_listings, load_capture
+
+    def make_again(folder: Path) -> int:
+        store = FolderStore.for_reading(folder)
+        rows = latest_listings(store, ["url_key", "page_id", "listing", "listing_sha256"]).to_pylist()
+        stored = [row for row in rows if row["listing"] is not None]
+        for row in stored:
+            again = serialize_listing(merge(load_capture(store, row["page_id"]))).text
+            assert again == row["listing"], row["url_key"]
+            assert sha256(again.encode()).hexdigest() == row["listing_sha256"], row["url_key"]
+        return len(stored)
+
+    return make_again
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """The shared folder; the test skips without one."""
     given = os.environ.get("PAGESTATE_SHARED", "")

@@ -200,6 +200,9 @@ def _run_rounds(
     try:
         with asyncio.Runner(loop_factory=EngineLoop) as runner:
             return runner.run(rounds_one_by_one())
+    except asyncio.CancelledError as error:
+        # only a second Ctrl-C cancels the run; for the command line that is an interrupt like any other
+        raise KeyboardInterrupt from error
     except ExceptionGroup as group:
         # several lanes fail alike when the browser or the store is gone; the first says it
         first = group.exceptions[0]

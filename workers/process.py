@@ -145,7 +145,7 @@ def _timed(
 def process_pool(processes: int) -> ProcessPoolExecutor:
     """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
-    # a process inherits the mask: a Ctrl-C that comes before it can ignore it must not end it in the middle of an import
+    # inherited by the processes: a Ctrl-C before they can ignore it must not end them in the middle of an import
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         for _ in range(processes):

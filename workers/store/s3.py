@@ -285,10 +285,11 @@ def _bucket_and_prefix(url: str) -> tuple[str, str]:
 
 
 def _client(options: S3Options) -> S3Client:
-    addressing: Any = options.addressing
-    if addressing == "auto":
-        addressing = "virtual" if _is_amazon(_made(options, "auto").meta.endpoint_url) else "path"
-    client = _made(options, addressing)
+    # a session of our own: the default one is shared with whoever else uses boto3 in this process
+    session = boto3.Session()
+    client = _made(session, options, options.addressing)
+    if options.addressing == "auto" and not _is_amazon(client.meta.endpoint_url):
+        client = _made(session, options, "path")
     _refuse_userinfo(client.meta.endpoint_url)
     return client
 
@@ -298,9 +299,8 @@ def _refuse_userinfo(endpoint: str) -> None:
         raise SettingError("The S3 endpoint holds a user name; give credentials in the usual AWS places alone.")
 
 
-def _made(options: S3Options, addressing: Any) -> S3Client:
-    # a session of our own: the default one is shared with whoever else uses boto3 in this process
-    made: S3Client = boto3.Session().client(
+def _made(session: boto3.Session, options: S3Options, addressing: Addressing) -> S3Client:
+    made: S3Client = session.client(
         "s3",
         endpoint_url=options.endpoint_url or None,
         region_name=options.region or None,

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -271,6 +271,18 @@ def free_ports(count: int) -> list[int]:
                 continue
             found.append(port)
     return found
+
+
+@pytest.fixture(scope="session", name="free_ports")
+def free_ports_fixture() -> Callable[[int], list[int]]:
+    """`free_ports`, for tests that start a server of their own."""
+    return free_ports
+
+
+@pytest.fixture(scope="session", name="running")
+def running_fixture() -> Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]:
+    """`running`, for tests that start a server of their own."""
+    return running
 
 
 @contextmanager

@@ -40,6 +40,7 @@ Encryption: TypeAlias = Literal["", "AES256", "aws:kms", "aws:kms:dsse"]
 
 _Answer = TypeVar("_Answer")
 
+_ADDRESSINGS: Final = ("auto", "path", "virtual")
 _ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse")
 _CONFLICT_TRIES: Final = 6
 """A 409 means that another conditional write of the name is under way; AWS asks to send the request again."""
@@ -68,6 +69,8 @@ class S3Options:
     read_timeout: float = 60.0
 
     def __post_init__(self) -> None:
+        if self.addressing not in _ADDRESSINGS:
+            raise SettingError(f"There is no S3 addressing {self.addressing!r}; give auto, path or virtual.")
         if self.encryption not in _ENCRYPTIONS:
             raise SettingError(f"There is no server-side encryption {self.encryption!r}; give AES256 or aws:kms.")
         if self.kms_key and not self.encryption.startswith("aws:kms"):

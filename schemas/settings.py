@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from schemas.errors import SettingError
 from schemas.identifiers import settings_hash
@@ -93,6 +93,12 @@ class CrawlSettings:
         plain: dict[str, object] = _plain(asdict(self))
         return plain
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, object]) -> CrawlSettings:
+        """The settings that `as_json` gave. Raises SettingError for one that this version does not have."""
+        made: CrawlSettings = _shaped(cls(), stored, "")
+        return made
+
     def hash(self) -> str:
         """The settings hash, recorded in every row."""
         return settings_hash(self.as_json())
@@ -117,6 +123,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in value.items()}
     return value
+
+
+def _shaped(default: Any, stored: Any, path: str) -> Any:
+    """A stored value in the shape of the default that stands in its place; a setting that is not stored keeps it."""
+    if isinstance(default, timedelta):
+        return timedelta(seconds=stored)
+    if isinstance(default, tuple):
+        return tuple(stored)
+    if not is_dataclass(default):
+        return stored
+    known = {f.name for f in fields(default)}
+    for name in stored:
+        if name not in known:
+            raise SettingError(f"There is no setting named {path}{name} in this version; use the one that stored it.")
+    changes = {name: _shaped(getattr(default, name), value, f"{path}{name}.") for name, value in stored.items()}
+    return replace(cast(Any, default), **changes)
 
 
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:

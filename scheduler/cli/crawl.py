@@ -177,8 +177,9 @@ def _run_rounds(
     store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
-    from scheduler.local import EngineLoop, run_local
+    from scheduler.local import run_local
     from scheduler.rounds import next_round, remaining
+    from workers.engine import EngineLoop
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from schemas.errors import SettingError
 from schemas.identifiers import settings_hash
@@ -133,6 +133,12 @@ class CrawlSettings:
         plain: dict[str, object] = _plain(asdict(self))
         return plain
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, object]) -> CrawlSettings:
+        """The settings that `as_json` gave. Raises SettingError for one that this version does not have."""
+        made: CrawlSettings = _shaped(cls(), stored, "")
+        return made
+
     def hash(self) -> str:
         """The settings hash, recorded in every row."""
         return settings_hash(self.as_json())
@@ -161,13 +167,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def listing_settings_of(stored: Mapping[str, Any]) -> ListingSettings:
-    """The listing's settings from what `CrawlSettings.as_json` stored; what a store does not name is at its default."""
-    known = {f.name for f in fields(ListingSettings)}
-    given = {name: value for name, value in dict(stored.get("listing") or {}).items() if name in known}
-    if "include_attributes" in given:
-        given["include_attributes"] = tuple(given["include_attributes"])
-    return ListingSettings(**given)
+def _shaped(default: Any, stored: Any, path: str) -> Any:
+    """A stored value in the shape of the default that stands in its place; a setting that is not stored keeps it."""
+    if isinstance(default, timedelta):
+        return timedelta(seconds=stored)
+    if isinstance(default, tuple):
+        return tuple(stored)
+    if not is_dataclass(default):
+        return stored
+    known = {f.name for f in fields(default)}
+    for name in stored:
+        if name not in known:
+            raise SettingError(f"There is no setting named {path}{name} in this version; use the one that stored it.")
+    changes = {name: _shaped(getattr(default, name), value, f"{path}{name}.") for name, value in stored.items()}
+    return replace(cast(Any, default), **changes)
 
 
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:

@@ -151,9 +151,14 @@ def _timed(
 def process_pool(processes: int) -> ProcessPoolExecutor:
     """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
-    for _ in range(processes):
-        # they load their libraries while the browser starts, not when the first page waits for them
-        pool.submit(_warm_up)
+    # inherited by the processes: a Ctrl-C before they can ignore it must not end them in the middle of an import
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        for _ in range(processes):
+            # they load their libraries while the browser starts, not when the first page waits for them
+            pool.submit(_warm_up)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pool
 
 
@@ -163,6 +168,7 @@ def _warm_up() -> None:
 
 def _initialize() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
 
 

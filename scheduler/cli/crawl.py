@@ -181,8 +181,9 @@ def _run_rounds(
     store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
-    from scheduler.local import EngineLoop, run_local
+    from scheduler.local import run_local
     from scheduler.rounds import next_round, remaining
+    from workers.engine import EngineLoop
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()
@@ -204,6 +205,9 @@ def _run_rounds(
     try:
         with asyncio.Runner(loop_factory=EngineLoop) as runner:
             return runner.run(rounds_one_by_one())
+    except asyncio.CancelledError as error:
+        # only a second Ctrl-C cancels the run; for the command line that is an interrupt like any other
+        raise KeyboardInterrupt from error
     except ExceptionGroup as group:
         # several lanes fail alike when the browser or the store is gone; the first says it
         first = group.exceptions[0]

@@ -58,7 +58,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     state = state_of(raw, state_of(before, None) if before else None)
     cpu = time.process_time() - begun
     text = state.llm_representation(list(options["include_attributes"]) or None)
-    prompt = prompt_of(state, raw["page"])
+    prompt = prompt_of(state, raw["page"], list(options["include_attributes"]) or None)
     return {
         "text": text,
         "elements": [[i, n.backend_node_id, n.tag_name, n.xpath] for i, n in state.selector_map.items()],
@@ -70,7 +70,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def prompt_of(state: Any, page: dict[str, Any]) -> Any:
+def prompt_of(state: Any, page: dict[str, Any], attributes: list[str] | None) -> Any:
     """The agent's prompt about the page, in one tab."""
     from browser_use.agent.prompts import AgentMessagePrompt
     from browser_use.browser.views import BrowserStateSummary, PageInfo, TabInfo
@@ -87,7 +87,7 @@ def prompt_of(state: Any, page: dict[str, Any]) -> Any:
     return AgentMessagePrompt(
         browser_state_summary=summary,
         file_system=None,
-        include_attributes=None,
+        include_attributes=attributes,
         max_clickable_elements_length=page["max_chars"],
     )
 

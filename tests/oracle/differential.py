@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,14 @@ from sites import corpus_site, folder_site, write_fuzz_pages
 from scheduler.example.server import serve_example
 from schemas.capture import Capture
 from schemas.settings import ListingSettings
-from workers.merge import PageTree, merge
+from workers.merge import merge
 from workers.serialize.eval_listing import serialize_eval_listing
-from workers.serialize.indices import final_tree
+from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.listing import serialize_listing
 from workers.serialize.options import ListingOptions
 from workers.serialize.page_state import serialize_page_state
+from workers.serialize.rows import listing_rows, text_of
+from workers.serialize.why import Why, with_backend_node_id, with_text
 from workers.store import FolderStore, latest_listings, load_capture
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +41,7 @@ ORACLE_PYTHON = ROOT / ".cache" / "oracle" / "bin" / "python"
 NOT_PAGES = frozenset({"iframe_inner.html", "iframe_inner2.html", "xo_inner.html", "xo_nested.html"})
 """Own pages that only stand in others."""
 SHOWN = 160
+MAX_TOLD = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ def compared(
         "statistics": sorted(dataclasses.asdict(listing.stats).items()),
         "page state": serialize_page_state(tree, listing, settings.max_chars).split("\n"),
         "stored listing": (listing.text if stored is None else stored).split("\n"),
+        "rows": text_of(listing_rows(final)).split("\n"),
     }
     theirs = {
         "listing": said["text"].split("\n"),
@@ -128,11 +133,14 @@ def compared(
         "statistics": sorted(said["statistics"].items()),
         "page state": said["page_state"].split("\n"),
         "stored listing": said["text"].split("\n"),
+        "rows": said["text"].split("\n"),
     }
     for what, wanted in theirs.items():
         difference = first_difference(what, wanted, ours[what])
         if difference is not None:
-            return Verdict(name, len(tree), difference, history=history(tree, options, difference))
+            place = difference.place
+            lines = [str(side[place]) for side in (wanted, ours[what]) if place < len(side)]
+            return Verdict(name, len(tree), difference, history=history(final, settings.max_chars, lines))
     return Verdict(name, len(tree))
 
 
@@ -148,9 +156,22 @@ def first_difference(what: str, theirs: Sequence[Any], ours: Sequence[Any]) -> D
     return None
 
 
-def history(tree: PageTree, options: ListingOptions, difference: Difference) -> tuple[str, ...]:
-    """What became of the nodes that the differing lines name, step by step."""
-    return ()
+def history(final: FinalTree, max_chars: int, lines: Sequence[str]) -> tuple[str, ...]:
+    """What became of the elements that the differing lines are about, step by step."""
+    tree = final.view.tree
+    why = Why(final, max_chars)
+    nodes: dict[int, None] = {}
+    for line in lines:
+        for number in re.findall(r"\[(?:i_)?(\d+)[\],]", line):
+            nodes.update(dict.fromkeys(n for n, index in final.index_of.items() if index == int(number)))
+            nodes.update(dict.fromkeys(with_backend_node_id(tree, int(number))))
+        if not nodes and len(line.strip()) > 1:
+            nodes.update(dict.fromkeys(with_text(tree, line.strip()[:SHOWN])[:1]))
+    told = []
+    for story in map(why.story, list(nodes)[:MAX_TOLD]):
+        told.append(f"    {story.summary()}")
+        told += [f"      {'+' if step.stood else '-'} {step.asked}: {step.found}" for step in story.steps]
+    return tuple(told)
 
 
 def print_report(verdicts: Sequence[Verdict]) -> int:

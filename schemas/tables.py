@@ -74,6 +74,7 @@ LISTINGS = pa.schema(
         # what was seen
         pa.field("listing", _TEXT),
         pa.field("listing_sha256", _TEXT),  # of the UTF-8 bytes, hex
+        pa.field("forged_lines", pa.int64()),  # lines of the listing that newlines in the page's own texts made
         pa.field("nodes", pa.int64()),  # nodes of the page tree
         pa.field("links", pa.int64()),  # browser-use's page statistics from here
         pa.field("interactive_elements", pa.int64()),
@@ -85,7 +86,7 @@ LISTINGS = pa.schema(
         pa.field("total_elements", pa.int64()),
         pa.field("text_chars", pa.int64()),
         pa.field("document_depth", pa.int32()),  # depth asked of DOM.getDocument that worked; -1 is all
-        pa.field("hydrated_nodes", pa.int64()),  # nodes filled in below that depth
+        pa.field("hydrated_nodes", pa.int64()),  # cut-off nodes whose children were filled in
         _required("surrogates_replaced", pa.int64()),
         _required("secrets_masked", pa.int64()),
         _required("payload_bytes", pa.int64()),  # of all raw payloads

@@ -25,7 +25,8 @@ from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
 from workers.browser.session import PageSession, Visit, outcome_of_status
 from workers.browser.spool import size_of
 from workers.browser.supervisor import BrowserFacts, Supervisor
-from workers.capture.take import Taker, Taking
+from workers.capture.take import take
+from workers.capture.taken import Taking
 from workers.permission import Permission, Robots
 from workers.process import Processed, process_page
 from workers.serialize import listing as listing_serializer
@@ -152,7 +153,7 @@ class PageCapturer:
 
     async def _take(self, page: _Page, session: PageSession) -> None:
         try:
-            await Taker(session, self._settings.budgets, page.started, page.taking).take()
+            await take(session, self._settings, page.started, page.taking)
         finally:
             page.stages.extend(page.taking.stages)
 
@@ -172,9 +173,7 @@ class PageCapturer:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(
-                    self._pool(), process_page, page.taking.payloads, self._settings.store_captures
-                )
+                return await loop.run_in_executor(self._pool(), process_page, page.taking.payloads, self._settings)
         except TimeoutError as error:
             raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
         except BrokenProcessPool as error:

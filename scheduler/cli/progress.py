@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from workers.batch import BatchDone, PageDone
+if TYPE_CHECKING:
+    # only named here: importing what captures pages takes longer than saying that it begins
+    from workers.batch import BatchDone, PageDone
 
 PLAIN_LINE_SECONDS = 5.0
 

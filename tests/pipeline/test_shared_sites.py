@@ -124,8 +124,10 @@ def test_own_pages_are_captured(crawled, own_pages, listings_made_again):
 
 
 def test_every_fault_ends_in_exactly_one_outcome(crawled, faults, listings_made_again):
-    """Whatever a server or a page does, its URL ends in one row, in time, and its neighbours are captured (pains 11, 12,
-    48)."""
+    """Whatever a server or a page does, its URL ends in one row, in time, and its neighbours are captured.
+
+    Pains 11, 12 and 48.
+    """
     assert len(faults) > 80
     done = crawled(list(faults.values()), CrawlSettings(budgets=SMALL))
     rows = done.rows()

@@ -14,8 +14,10 @@ def _neighbour(name: str) -> ModuleType:
     known = sys.modules.get(f"pagestate_tests_{name}")
     if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(f"pagestate_tests_{name}", Path(__file__).parent / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    folder = Path(__file__).parent
+    spec = importlib.util.spec_from_file_location(f"pagestate_tests_{name}", folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -75,7 +75,9 @@ def capture(root: Node, *more: Payload, listeners: list[int] | None = None, ax: 
         payload("targets", {"url": "http://x/", "title": "X", "targets": [{"target_id": "T0", "session_id": "S0"}]}),
         payload("layout_snapshot", _snapshot(root, nodes)),
         payload("dom_document", {"root": _dom(root)}),
-        payload("layout_metrics", {"cssVisualViewport": {"clientWidth": 1280}, "visualViewport": {"clientWidth": 1280}}),
+        payload(
+            "layout_metrics", {"cssVisualViewport": {"clientWidth": 1280}, "visualViewport": {"clientWidth": 1280}}
+        ),
     ]
     if ax:
         payloads.append(payload("ax_tree", {"nodes": [_ax(n) for n in nodes if n.role is not None]}))
@@ -105,13 +107,21 @@ def _number(root: Node) -> list[Node]:
     return out
 
 
+def subtree_until_cut(node: Node) -> Payload:
+    """The reply for a node, cut off again where the nodes below say so."""
+    node.cut = False
+    reply = payload("dom_subtree", {"node": {**_dom(node), "nodeId": 0}})
+    node.cut = True
+    return reply
+
+
 def _dom(root: Node) -> dict[str, Any]:
     made: dict[int, dict[str, Any]] = {}
     order, stack = [], [root]
     while stack:  # no recursion: tests build deep pages too
         node = stack.pop()
         order.append(node)
-        stack.extend(_below(node))
+        stack.extend(node.shadow + [node.content] * bool(node.content) if node.cut else _below(node))
     for node in reversed(order):
         flat = [x for pair in node.attributes.items() for x in pair]
         out: dict[str, Any] = {

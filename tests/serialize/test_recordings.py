@@ -15,6 +15,7 @@ from workers.serialize.indices import final_tree
 from workers.serialize.interactivity import INTERACTIVE_REASONS
 from workers.serialize.listing import serialize_listing
 from workers.serialize.page_state import serialize_page_state
+from workers.serialize.rows import listing_rows, text_of
 
 OWN = Path(__file__).parents[1] / "data" / "browser_use"
 SUFFIX = ".raw.json.gz"
@@ -39,6 +40,9 @@ def check(recording: ModuleType, name: str, folder: Path) -> None:
     assert serialize_eval_listing(tree, final=final) == said["eval_representation"]
     assert dataclasses.asdict(listing.stats) == said["page_stats"]
     assert serialize_page_state(tree, listing) == said["browser_state_description"]
+    rows = listing_rows(final)
+    assert text_of(rows) == listing.text
+    assert listing.forged_lines == len(listing.text.split("\n")) - max(len(rows), 1)
     found = listing.selector_map
     assert list(found.index) == [e["index"] for e in said["selector_map"]]
     for i, element in enumerate(said["selector_map"]):
@@ -66,11 +70,8 @@ def test_own_recordings_print_the_same(recording: ModuleType, name: str) -> None
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", names(shared_folder()) if shared_folder() else ["none"])
-def test_shared_recordings_print_the_same(recording: ModuleType, name: str) -> None:
-    folder = shared_folder()
-    if folder is None or not folder.is_dir():
-        pytest.skip(f"{SHARED_VARIABLE} names no folder with recordings")
-    check(recording, name, folder)
+def test_shared_recordings_print_the_same(recording: ModuleType, shared: Path, name: str) -> None:
+    check(recording, name, shared / "oracle" / "recordings" / "browser_use")
 
 
 def test_there_are_recordings() -> None:

@@ -71,9 +71,7 @@ class PlainUnion:
     st.lists(st.tuples(rects(), st.integers(-1, 5)), max_size=15),
     st.sampled_from([5000, 4, 12]),
 )
-def test_answers_equal_the_plain_union(
-    added: list[tuple[Rect, int]], asked: list[tuple[Rect, int]], cap: int
-) -> None:
+def test_answers_equal_the_plain_union(added: list[tuple[Rect, int]], asked: list[tuple[Rect, int]], cap: int) -> None:
     # Given occluders in falling paint order, as they are added
     added.sort(key=lambda item: -item[1])
     with pytest.MonkeyPatch.context() as patch:
@@ -97,8 +95,6 @@ def test_crossing_pairs_are_complete(found: list[Rect]) -> None:
     rows = np.array(found, np.float64).reshape(-1, 4)
     left, right = crossing_pairs(rows)
     pairs = {frozenset(p) for p in zip(left.tolist(), right.tolist(), strict=True)}
-    wanted = {
-        frozenset((i, j)) for i in range(len(found)) for j in range(i) if rectangles.crosses(found[i], found[j])
-    }
+    wanted = {frozenset((i, j)) for i in range(len(found)) for j in range(i) if rectangles.crosses(found[i], found[j])}
     assert pairs == wanted
     assert len(left) == len(wanted)

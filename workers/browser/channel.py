@@ -20,7 +20,8 @@ from schemas.errors import BrowserLost, CommandFailed, ReplyTooLarge
 from workers.browser.spool import SPOOL_ABOVE_BYTES, Spooled
 
 Reply = bytes | Spooled
-EventHandler = Callable[[dict[str, Any]], None]
+EventHandler = Callable[[dict[str, Any], str], None]
+"""Takes an event's parameters and the session it came from, "" for the browser's own."""
 
 
 class _Error(msgspec.Struct):
@@ -79,7 +80,7 @@ class Channel(WSListener):
         return self._lost
 
     def on(self, method: str, handler: EventHandler) -> None:
-        """Calls `handler` with the parameters of every such event; events without a handler are not even parsed."""
+        """Calls `handler` with every such event; events without a handler are not even parsed."""
         self._handlers.setdefault(method, []).append(handler)
 
     def off(self, method: str, handler: EventHandler) -> None:
@@ -156,9 +157,9 @@ class Channel(WSListener):
         elif method:
             handlers = self._handlers.get(method)
             if handlers:
-                params = json.loads(bytes(message)).get("params", {})
+                event = json.loads(bytes(message))
                 for handler in tuple(handlers):
-                    handler(params)
+                    handler(event.get("params", {}), event.get("sessionId", ""))
 
     def _on_reply(self, awaited: tuple[asyncio.Future[Reply], str, bytes], number: int, message: memoryview) -> None:
         future, method, tail = awaited

@@ -83,7 +83,7 @@ class PageSession:
         self.channel.off("Target.targetCrashed", self._on_crashed)
         self._crash.cancel()
 
-    def _on_crashed(self, event: dict[str, Any]) -> None:
+    def _on_crashed(self, event: dict[str, Any], _: str) -> None:
         if event.get("targetId") == self.target_id and not self._crash.done():
             self._crash.set_result(None)
 
@@ -152,6 +152,51 @@ class PageSession:
             # the page keeps replacing its document
             self.visit.settle_reason = "quiet_cap"
         self.visit.final_url = self._page.url
+
+    async def out_of_process_frames(self, session_id: str = "") -> list[tuple[str, str]]:
+        """(target id, session id) of the frames of this page that live in processes of their own.
+
+        `session_id` names one of them, to find those below it. Raises CommandFailed, BrowserLost.
+        """
+        above = session_id or self.session_id
+        found: list[tuple[str, str]] = []
+
+        def on_attached(event: dict[str, Any], session: str) -> None:
+            if session == above and event["targetInfo"]["type"] == "iframe":
+                found.append((event["targetInfo"]["targetId"], event["sessionId"]))
+
+        self.channel.on("Target.attachedToTarget", on_attached)
+        try:
+            # the events for the frames that are there come before the answer
+            await self.channel.ask(
+                "Target.setAutoAttach",
+                {
+                    "autoAttach": True,
+                    "waitForDebuggerOnStart": False,
+                    "flatten": True,
+                    "filter": [{"type": "iframe", "exclude": False}],
+                },
+                above,
+            )
+        finally:
+            self.channel.off("Target.attachedToTarget", on_attached)
+        return found
+
+    async def elements_of(self, target_id: str, session_id: str) -> int:
+        """How many elements the document of a frame has, counted where the page's scripts cannot interfere."""
+        world = await self.channel.ask(
+            "Page.createIsolatedWorld", {"frameId": target_id, "worldName": ISOLATED_WORLD}, session_id
+        )
+        answer = await self.channel.ask(
+            "Runtime.evaluate",
+            {
+                "expression": 'document.querySelectorAll("*").length',
+                "contextId": world["executionContextId"],
+                "returnByValue": True,
+            },
+            session_id,
+        )
+        return int(answer.get("result", {}).get("value", 0))
 
     async def _wait_for_load(self, budgets: Budgets) -> bool:
         try:

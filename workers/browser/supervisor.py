@@ -111,7 +111,12 @@ class Supervisor:
                 handle_sigint=False,
                 handle_sigterm=False,
                 handle_sighup=False,
-                args=["--remote-debugging-port=0"],
+                args=[
+                    "--remote-debugging-port=0",
+                    *(["--site-per-process"] if self._settings.site_per_process else []),
+                ],
+                # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
+                ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
             )
             browser = persistent.browser
@@ -120,7 +125,7 @@ class Supervisor:
             about = await channel.ask("Browser.getVersion")
             process = psutil.Process(await _pid(channel))
             new_targets: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-            channel.on("Target.targetCreated", lambda event: new_targets.put_nowait(event["targetInfo"]))
+            channel.on("Target.targetCreated", lambda event, _: new_targets.put_nowait(event["targetInfo"]))
             await channel.ask("Target.setDiscoverTargets", {"discover": True})
         except (PlaywrightError, BrowserLost, ChannelError, psutil.NoSuchProcess) as error:
             await playwright.stop()

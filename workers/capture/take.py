@@ -1,6 +1,6 @@
-"""Takes the capture of a settled page: every payload under its budget, in the order that decides backend node ids.
+"""Takes the capture of a settled page: the page's own target first, then its frames in processes of their own.
 
-The layout snapshot and the DOM document are needed; everything else degrades and says so.
+Only the page itself is needed; a frame that cannot be had is left out and said so (`frame_lost`).
 """
 
 from __future__ import annotations
@@ -8,378 +8,91 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.capture import COMPUTED_STYLES, PayloadKind
-from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed
-from schemas.outcomes import Degradation, Stage, StageOutcome
-from schemas.records import StageResult
-from schemas.settings import Budgets
-from workers.browser.channel import Reply
+from schemas.errors import BrowserLost, ChannelError, PageFailed
+from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
-from workers.browser.spool import Spooled, buffer_of, size_of
-from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, TOO_DEEP, cut_off_nodes
-
-MAX_ELEMENTS_FOR_LISTENERS = 10_000
-"""Above this many elements browser-use 0.13.14 does not look for listeners."""
-
-SNAPSHOT_PARAMS: dict[str, Any] = {
-    "computedStyles": list(COMPUTED_STYLES),
-    "includePaintOrder": True,
-    "includeDOMRects": True,
-    "includeBlendedBackgroundColors": False,
-    "includeTextColorOpacities": False,
-}
+from workers.capture.taken import Taken, Taking
+from workers.capture.target import Place, TargetTaker, frames_in
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """One payload as it came: in memory or spooled."""
+async def take(session: PageSession, settings: CrawlSettings, started: float, taking: Taking) -> None:
+    """Fills the taking of a page. `started` is the page's start on the clock of `time.perf_counter`.
 
-    kind: PayloadKind
-    data: Reply
-    target: int = 0
-    frame_id: str = ""
+    Frames in processes of their own are taken as far as the listing may show them: `listing.max_iframes` of them,
+    `listing.max_iframe_depth` levels deep.
+
+    Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
+    BrowserLost.
+    """
+    budgets, limits = settings.budgets, settings.listing
+    place = Place(0, session.session_id, session.visit.elements)
+    await TargetTaker(session, place, budgets, started, taking).take()
+    targets = [{"target_id": session.target_id, "session_id": session.session_id}]
+    deadline = time.perf_counter() + budgets.needed.total_seconds()
+    # breadth first, so that a cap cuts off the deepest frames
+    above = [(session.session_id, 0)]
+    while above:
+        parent, depth = above.pop(0)
+        for target_id, session_id in await _frames_below(session, parent, deadline, taking):
+            if len(targets) > limits.max_iframes or depth >= limits.max_iframe_depth:
+                taking.degradations.add("frames_capped")
+                break
+            frame = Place(len(targets), session_id, None)
+            if await _take_frame(session, target_id, frame, budgets, started, deadline, taking):
+                targets.append({"target_id": target_id, "session_id": session_id})
+                above.append((session_id, depth + 1))
+    taking.payloads.append(Taken("targets", _targets(session, targets, taking)))
 
 
-@dataclass(slots=True)
-class Taking:
-    """What has been taken of a page so far; a failure leaves what came before it."""
-
-    payloads: list[Taken] = field(default_factory=list)
-    stages: list[StageResult] = field(default_factory=list)
-    degradations: set[Degradation] = field(default_factory=set)
-    document_depth: int | None = None
-    subtrees: int = 0
-
-    def discard(self) -> None:
-        """Removes the files of spooled payloads."""
-        for taken in self.payloads:
-            if isinstance(taken.data, Spooled):
-                taken.data.delete()
+async def _frames_below(session: PageSession, parent: str, deadline: float, taking: Taking) -> list[tuple[str, str]]:
+    try:
+        async with asyncio.timeout(deadline - time.perf_counter()):
+            return await session.out_of_process_frames(parent)
+    except (TimeoutError, ChannelError):
+        taking.degradations.add("frame_lost")
+        return []
 
 
-class Taker:
-    """One page's taking. `started` is the page's start on the clock of `time.perf_counter`."""
-
-    def __init__(self, session: PageSession, budgets: Budgets, started: float, taking: Taking) -> None:
-        self._session = session
-        self._budgets = budgets
-        self._started = started
-        self._taking = taking
-        self._arrived: dict[asyncio.Future[Reply], float] = {}
-
-    async def take(self) -> None:
-        """Fills the taking.
-
-        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-        BrowserLost.
-        """
-        frames = await self._frames()
-        await self._listeners()
-        begun = time.perf_counter()
-        # sent in this order and at once: the order decides which node gets which backend id
-        snapshot = self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
-        document = self._post("DOM.getDocument", {"depth": DOCUMENT_DEPTHS[0], "pierce": True})
-        metrics = self._post("Page.getLayoutMetrics")
-        trees = [(frame, self._post("Accessibility.getFullAXTree", {"frameId": frame})) for frame in frames]
-        others = [document, metrics, *(reply for _, reply in trees)]
-        try:
-            await self._snapshot(snapshot, begun)
-            await self._document(document, begun)
-            await self._metrics(metrics, begun)
-            await self._accessibility(trees, begun)
-        finally:
-            kept = {id(taken.data) for taken in self._taking.payloads}
-            for reply in (snapshot, *others):
-                _give_up(reply, kept)
-        self._add("targets", self._targets())
-
-    # the payloads
-
-    async def _frames(self) -> list[str]:
-        """Ids of the page's frames, root first, depth first."""
-        tree = await self._reply(self._post("Page.getFrameTree"), self._budgets.needed.total_seconds(), "dom_document")
-        self._add("frame_tree", tree)
-        ids: list[str] = []
-        stack = [json.loads(bytes(buffer_of(tree)))["frameTree"]]
-        while stack:
-            node = stack.pop()
-            ids.append(node["frame"]["id"])
-            stack.extend(reversed(node.get("childFrames", [])))
-        return ids
-
-    async def _listeners(self) -> None:
-        begun = time.perf_counter()
-        elements = self._session.visit.elements
-        if elements is None or elements > MAX_ELEMENTS_FOR_LISTENERS:
-            detail = "the page's thread was blocked" if elements is None else f"{elements} elements"
-            self._stage("listeners", "skipped", begun, detail)
-            if elements is None:
-                self._taking.degradations.add("listeners_skipped")
-            return
-        try:
-            async with asyncio.timeout(self._budgets.payload.total_seconds()):
-                # `document` is an unforgeable property, so that the page cannot put another object in its place
-                document = await self._session.channel.ask(
-                    "Runtime.evaluate", {"expression": "document"}, self._session.session_id
-                )
-                handle = document["result"]["objectId"]
-                reply = await self._post("DOMDebugger.getEventListeners", {"objectId": handle, "depth": -1})
-                self._post("Runtime.releaseObject", {"objectId": handle}).add_done_callback(_ignore_failure)
-        except (TimeoutError, CommandFailed, KeyError) as error:
-            self._taking.degradations.add("listeners_skipped")
-            late = isinstance(error, TimeoutError)
-            self._stage("listeners", "timeout" if late else "error", begun, None if late else str(error))
-            return
-        data = b'{"element_count":%d,%b' % (elements, bytes(buffer_of(reply))[1:])
-        if isinstance(reply, Spooled):
-            reply.delete()
-        self._add("listeners", data)
-        self._stage("listeners", "ok", begun, size=len(data))
-
-    async def _snapshot(self, reply: asyncio.Future[Reply], begun: float) -> None:
-        def again() -> asyncio.Future[Reply]:
-            return self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
-
-        data = await self._needed("layout_snapshot", reply, begun, again)
-        if data is not None:
-            self._add("layout_snapshot", data)
-
-    async def _document(self, reply: asyncio.Future[Reply], begun: float) -> None:
-        try:
-            data = await self._reply(reply, self._budgets.needed.total_seconds(), "dom_document")
-        except CommandFailed as error:
-            if TOO_DEEP not in error.message:
-                self._stage("dom_document", "error", begun, str(error))
-                raise PageFailed("capture_timeout", str(error)) from error
-            data = await self._climb_down(begun)
-            self._stage(
-                "dom_document",
-                "fallback",
-                begun,
-                f"depth {self._taking.document_depth}, {self._taking.subtrees} subtrees filled in",
-                size=size_of(data),
-            )
-            return
-        self._add("dom_document", data)
-        self._taking.document_depth = -1
-        self._in_time("dom_document", begun, self._arrival(reply), size_of(data))
-
-    async def _climb_down(self, begun: float) -> Reply:
-        """The document by the depth ladder: a shallower one, and its cut-off nodes filled in."""
-        deadline = begun + self._budgets.needed.total_seconds()
-        for depth in DOCUMENT_DEPTHS[1:]:
-            try:
-                data = await self._reply(
-                    self._post("DOM.getDocument", {"depth": depth, "pierce": True}),
-                    deadline - time.perf_counter(),
-                    "dom_document",
-                )
-            except CommandFailed as error:
-                if TOO_DEEP not in error.message:
-                    raise PageFailed("capture_timeout", str(error)) from error
-                continue
-            self._add("dom_document", data)
-            self._taking.document_depth = depth
-            await self._hydrate(data, deadline)
-            return data
-        raise PageFailed("capture_timeout", f"the document is too deep even at depth {DOCUMENT_DEPTHS[-1]}")
-
-    async def _hydrate(self, data: Reply, deadline: float) -> None:
-        stack = (await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(data))))[::-1]
-        seen: set[int] = set()
-        while stack:
-            node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            subtree = await self._describe(node, deadline)
-            if subtree is None:
-                self._taking.degradations.add("depth_limited")
-                continue
-            self._add("dom_subtree", subtree)
-            self._taking.subtrees += 1
-            stack.extend((await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(subtree))))[::-1])
-
-    async def _describe(self, node: int, deadline: float) -> Reply | None:
-        """One subtree at the greatest depth that comes; None where the node is gone or time is up."""
-        for depth in SUBTREE_DEPTHS:
-            left = deadline - time.perf_counter()
-            if left <= 0:
-                return None
-            try:
-                return await self._reply(
-                    self._post("DOM.describeNode", {"backendNodeId": node, "depth": depth, "pierce": True}),
-                    left,
-                    "dom_document",
-                )
-            except CommandFailed as error:
-                if TOO_DEEP not in error.message:
-                    return None
-        return None
-
-    async def _metrics(self, reply: asyncio.Future[Reply], begun: float) -> None:
-        """Layout metrics, for the device pixel ratio and the page's size; without them the ratio counts as 1."""
-        left = begun + self._budgets.needed.total_seconds() - time.perf_counter()
-        try:
-            self._add("layout_metrics", await self._reply(reply, left, "layout_snapshot"))
-        except CommandFailed:
-            self._taking.degradations.add("snapshot_truncated")
-
-    async def _accessibility(self, trees: list[tuple[str, asyncio.Future[Reply]]], begun: float) -> None:
-        """The AX trees of the frames that answered in time; late or failed ones never cost the page.
-
-        Their budget runs from now, when the needed payloads are here: the renderer makes one payload after the other.
-        """
-        await self._or_gone([reply for _, reply in trees], self._budgets.payload.total_seconds())
-        came, failed, late = 0, 0, 0
-        size = 0
-        detail: str | None = None
-        for position, (frame, reply) in enumerate(trees):
-            if reply.done() and isinstance(reply.exception(), CommandFailed) and position == 0:
-                # the root frame's tree is most of the page, so it is asked for once more
-                reply = self._post("Accessibility.getFullAXTree", {"frameId": frame})
-                await self._or_gone([reply], self._budgets.retry.total_seconds())
-            if not reply.done():
-                late += 1
-                _give_up(reply)
-                continue
-            error = reply.exception()
-            if isinstance(error, BrowserLost):
-                raise error
-            if error is not None:
-                failed += 1
-                detail = str(error)
-                continue
-            came += 1
-            data = reply.result()
-            size += size_of(data)
-            self._add("ax_tree", data, frame)
-        if came == len(trees):
-            self._stage("ax_tree", "ok", begun, size=size, ended=max(self._arrival(reply) for _, reply in trees))
-            return
-        counts = f"{came} of {len(trees)} frames, {late} late, {failed} failed"
-        if came:
-            self._taking.degradations.add("ax_partial")
-            self._stage("ax_tree", "fallback", begun, counts, size=size)
-        else:
-            self._taking.degradations.add("ax_timeout" if late else "ax_failed")
-            self._stage("ax_tree", "timeout" if late else "error", begun, detail or counts)
-
-    def _targets(self) -> bytes:
-        visit = self._session.visit
-        own = {"target_id": self._session.target_id, "session_id": self._session.session_id}
-        return json.dumps(
-            {"url": visit.final_url or "", "title": visit.title or "", "targets": [own], "frames": {}}
-        ).encode()
-
-    # waiting
-
-    def _post(self, method: str, params: dict[str, Any] | None = None) -> asyncio.Future[Reply]:
-        reply = self._session.channel.post(method, params, self._session.session_id)
-        reply.add_done_callback(self._note_arrival)
-        return reply
-
-    def _note_arrival(self, reply: asyncio.Future[Reply]) -> None:
-        self._arrived[reply] = time.perf_counter()
-
-    def _arrival(self, reply: asyncio.Future[Reply]) -> float:
-        """When a reply came; one that came in this very turn of the loop has not been noted yet."""
-        return self._arrived.get(reply) or time.perf_counter()
-
-    async def _needed(
-        self, stage: Stage, reply: asyncio.Future[Reply], begun: float, again: Callable[[], asyncio.Future[Reply]]
-    ) -> Reply | None:
-        """A needed payload that may be late but not missing; None where the browser fails to make it, twice."""
-        left = self._budgets.needed.total_seconds()
-        for attempt in (0, 1):
-            try:
-                data = await self._reply(reply, left, stage)
-            except CommandFailed as error:
-                if attempt:
-                    self._taking.degradations.add("snapshot_failed")
-                    self._stage(stage, "error", begun, str(error))
-                    return None
-                reply, left = again(), self._budgets.retry.total_seconds()
-                continue
-            self._in_time(stage, begun, self._arrival(reply), size_of(data), retried=bool(attempt))
-            return data
-        return None
-
-    def _in_time(self, stage: Stage, begun: float, ended: float, size: int, retried: bool = False) -> None:
-        late = ended - begun > self._budgets.payload.total_seconds()
-        detail = "late" if late else "second try" if retried else None
-        self._stage(stage, "fallback" if detail else "ok", begun, detail, size, ended)
-
-    async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
-        """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
-        await self._or_gone([reply], seconds)
-        if not reply.done():
-            _give_up(reply)
-            begun = time.perf_counter() - seconds
-            self._stage(stage, "timeout", begun)
-            raise PageFailed("capture_timeout", f"no {stage} within {seconds:.1f} s")
-        try:
-            return reply.result()
-        except CommandFailed as error:
-            if "Session with given id not found" in error.message or "Target closed" in error.message:
-                raise PageFailed("page_closed", str(error)) from error
+async def _take_frame(
+    session: PageSession,
+    target_id: str,
+    place: Place,
+    budgets: Budgets,
+    started: float,
+    deadline: float,
+    taking: Taking,
+) -> bool:
+    """Adds one frame's payloads; False, with nothing added, where it is gone or late."""
+    own = Taking()
+    try:
+        async with asyncio.timeout(min(deadline - time.perf_counter(), budgets.payload.total_seconds() * 2)):
+            elements = await session.elements_of(target_id, place.session_id)
+            place = Place(place.ordinal, place.session_id, elements)
+            await TargetTaker(session, place, budgets, started, own).take()
+    except BrowserLost:
+        own.discard()
+        raise
+    except (TimeoutError, ChannelError, PageFailed) as error:
+        own.discard()
+        if isinstance(error, PageFailed) and error.outcome == "renderer_crash":
             raise
-        except BrowserLost:
-            raise
-        except ChannelError as error:
-            raise PageFailed("too_large", str(error)) from error
-
-    async def _or_gone(self, replies: list[asyncio.Future[Reply]], seconds: float) -> None:
-        """Waits until all replies are there, the time is up, or the renderer died (which is raised)."""
-        crashed = self._session.crashed
-        pending = {reply for reply in replies if not reply.done()}
-        deadline = time.perf_counter() + max(seconds, 0.0)
-        while pending:
-            left = deadline - time.perf_counter()
-            if left <= 0:
-                return
-            watched: set[asyncio.Future[Any]] = {*pending, crashed}
-            done, _ = await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if crashed in done:
-                raise PageFailed("renderer_crash", "the renderer process died")
-            pending -= done
-
-    # noting
-
-    def _add(self, kind: PayloadKind, data: Reply, frame_id: str = "") -> None:
-        self._taking.payloads.append(Taken(kind, data, frame_id=frame_id))
-
-    def _stage(
-        self,
-        stage: Stage,
-        outcome: StageOutcome,
-        begun: float,
-        detail: str | None = None,
-        size: int | None = None,
-        ended: float | None = None,
-    ) -> None:
-        """Notes a stage; it ended when its payload arrived, not when its turn came to be looked at."""
-        took = (ended or time.perf_counter()) - begun
-        self._taking.stages.append(
-            StageResult(stage, outcome, (begun - self._started) * 1000, took * 1000, detail, bytes=size)
-        )
+        taking.degradations.add("frame_lost")
+        return False
+    taking.payloads += own.payloads
+    taking.degradations |= own.degradations
+    taking.subtrees += own.subtrees
+    return True
 
 
-def _give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
-    """Forgets a reply that has not come, notes a failure that nobody asked about, removes a file that nobody kept."""
-    if not reply.done():
-        reply.cancel()
-    elif not reply.cancelled() and reply.exception() is None:
-        data = reply.result()
-        if isinstance(data, Spooled) and id(data) not in kept:
-            data.delete()
-
-
-def _ignore_failure(reply: asyncio.Future[Reply]) -> None:
-    """The handle goes with its page anyway, so that a failed release costs nothing."""
-    if not reply.cancelled():
-        reply.exception()
+def _targets(session: PageSession, targets: list[dict[str, str]], taking: Taking) -> bytes:
+    """The `targets` payload: who is who among the targets, and which frame lives where."""
+    frames: dict[str, dict[str, str]] = {}
+    for taken in taking.payloads:
+        if taken.kind == "frame_tree":
+            for frame in frames_in(taken.data):
+                frames[frame["id"]] = {"target_id": targets[taken.target]["target_id"], "url": frame.get("url", "")}
+    visit = session.visit
+    about: dict[str, Any] = {"url": visit.final_url or "", "title": visit.title or ""}
+    return json.dumps({**about, "targets": targets, "frames": frames}).encode()

@@ -22,6 +22,6 @@ def ax_nodes(capture: Capture, target: int) -> tuple[list[Raw], NDArray[np.int64
     head = AX_HEAD_DECODER.decode
     try:
         ids = np.fromiter((head(node).backendDOMNodeId for node in nodes), np.int64, len(nodes))
-    except (ValueError, OverflowError) as error:  # msgspec's errors are ValueErrors
+    except ValueError as error:  # msgspec's errors are ValueErrors
         raise PayloadError("ax_tree", "nodes[].backendDOMNodeId", str(error)) from error
     return nodes, ids, replaced

@@ -29,6 +29,10 @@ F64 = NDArray[np.float64]
 
 FALLBACK_CSS_WIDTH = 1920.0
 """Viewport width where layout metrics name none (browser-use 0.13.14, dom/service.py)."""
+MAX_COORDINATE = 1e100
+"""Beyond any layout (Chromium clamps at 2**25 px), and small enough that areas stay finite."""
+MAX_RATIO = 1e6
+"""Beyond any zoom; a ratio outside its range counts as unknown."""
 SENSITIVE_TYPES = frozenset({"password", "file", "hidden"})
 SENSITIVE_AUTOCOMPLETE = ("cc-", "one-time-code")
 """Fields whose live value is left out (browser-use 0.13.14, dom/enhanced_snapshot.py)."""
@@ -74,9 +78,8 @@ def device_pixel_ratio(metrics: LayoutMetrics | None) -> float:
     css = metrics.cssLayoutViewport.clientWidth if css is None else css
     css = FALLBACK_CSS_WIDTH if css is None else css
     device = css if metrics.visualViewport.clientWidth is None else metrics.visualViewport.clientWidth
-    if css <= 0 or device <= 0:
-        return 1.0
-    return device / css
+    ratio = device / css if css > 0 else 1.0
+    return ratio if 1 / MAX_RATIO <= ratio <= MAX_RATIO else 1.0
 
 
 def read_records(payload: Payload, ratio: float) -> tuple[Records, int]:
@@ -153,6 +156,7 @@ class _Part:
             if length != count and (length or name == "bounds"):
                 raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", f"has {length} of {count} rows")
         self.bounds = np.fromiter(chain.from_iterable(layout.bounds), np.float64, 4 * count).reshape(count, 4)
+        self._finite("bounds", self.bounds)
         self.paint_order = (
             _integers(f"{self.field}.layout.paintOrders", layout.paintOrders)
             if layout.paintOrders
@@ -182,8 +186,14 @@ class _Part:
         filled = lengths == 4
         if not np.all(filled | (lengths == 0)):
             raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", "has a row that is not four numbers")
-        out[filled] = np.fromiter(chain.from_iterable(rows), np.float64, 4 * int(filled.sum())).reshape(-1, 4)
+        found = np.fromiter(chain.from_iterable(rows), np.float64, 4 * int(filled.sum())).reshape(-1, 4)
+        self._finite(name, found)
+        out[filled] = found
         return out
+
+    def _finite(self, name: str, rectangles: F64) -> None:
+        if len(rectangles) and float(np.abs(rectangles).max()) > MAX_COORDINATE:
+            raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", "has a coordinate out of all bounds")
 
     def style_numbers(self, table: dict[tuple[int, ...], int]) -> list[int]:
         """For each layout row the number of its combination of styles in `table`, which grows."""

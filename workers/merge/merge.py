@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from schemas.capture import Capture
 from workers.merge.accessibility import ax_nodes
 from workers.merge.document import Flat, documents
-from workers.merge.errors import PayloadError
 from workers.merge.layout import Records, device_pixel_ratio, read_metrics, read_records
 from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, Targets, decode
 from workers.merge.tree import (
@@ -174,10 +173,7 @@ class _Columns:
     def __init__(self, flat: Flat) -> None:
         nodes = flat.nodes
         count = len(nodes)
-        kinds = np.fromiter((n.nodeType for n in nodes), np.int64, count)
-        if int(kinds.min()) < 1 or int(kinds.max()) > 12:
-            raise PayloadError("dom_document", "nodeType", "is not a node type (1 to 12)")
-        self.kind = kinds.astype(np.int8)
+        self.kind = np.fromiter((n.nodeType for n in nodes), np.int8, count)
         self.parent = np.array(flat.parents, np.int32)
         sizes = [1] * count
         parents = flat.parents
@@ -187,10 +183,7 @@ class _Columns:
         table: dict[str, int] = {}
         self.name = np.array([table.setdefault(n.nodeName, len(table)) for n in nodes], np.int32)
         self.names = tuple(table)
-        try:
-            self.backend_node_id = np.fromiter((n.backendNodeId for n in nodes), np.int64, count)
-        except OverflowError as error:
-            raise PayloadError("dom_document", "backendNodeId", "is beyond 64 bits") from error
+        self.backend_node_id = np.fromiter((n.backendNodeId for n in nodes), np.int64, count)
         self.scrollable = np.fromiter((n.isScrollable for n in nodes), np.bool_, count)
         kinds_of_shadow = {text: i for i, text in enumerate(SHADOW_KINDS)}
         unknown = kinds_of_shadow["unknown"]

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from schemas.capture import Payload
 from workers.merge.errors import PayloadError
 
 T = TypeVar("T")
 
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""A whole number that JSON carries exactly (RFC 8259, 6), so that it fits into a column."""
+NodeType: TypeAlias = Annotated[int, Meta(ge=1, le=12)]
+"""DOM Standard, 4.4 Interface Node."""
+
 
 class DomNode(Struct, gc=False):
     """A CDP `DOM.Node`; attributes stay undecoded, because most nodes of a large page never print."""
 
-    nodeType: int
+    nodeType: NodeType
     nodeName: str
-    backendNodeId: int = 0
+    backendNodeId: Whole = 0
     nodeId: int = 0
     nodeValue: str = ""
     childNodeCount: int = 0
@@ -102,7 +107,7 @@ class AxNodes(Struct, gc=False):
 class AxHead(Struct, gc=False):
     """The one field by which an accessibility node is found."""
 
-    backendDOMNodeId: int = 0
+    backendDOMNodeId: Whole = 0
 
 
 class AxValue(Struct, gc=False):
@@ -135,7 +140,7 @@ class Listener(Struct, gc=False):
     """CDP `DOMDebugger.EventListener`."""
 
     type: str = ""
-    backendNodeId: int = 0
+    backendNodeId: Whole = 0
 
 
 class Listeners(Struct, gc=False):

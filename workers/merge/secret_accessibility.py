@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from schemas.capture import Payload
 from workers.merge.errors import PayloadError
+from workers.merge.payloads import AX_NODE_DECODER
 from workers.merge.secret_document import MASK, SecretFields, decodable, is_value
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -68,7 +69,11 @@ def mask_accessibility(payload: Payload, fields: SecretFields) -> bytes | None:
 
 def _mask_node(nodes: list[Raw], place: int, fields: SecretFields, *, inside: bool) -> bool:
     """Mask one node in place; True if there was something to mask. A node inside a field has no name of its own."""
-    node: dict[str, Any] = msgspec.json.decode(nodes[place])
+    try:
+        AX_NODE_DECODER.decode(nodes[place])  # so that the members below are what they should be
+        node: dict[str, Any] = msgspec.json.decode(nodes[place])
+    except msgspec.DecodeError as error:
+        raise PayloadError("ax_tree", f"nodes[{place}]", str(error)) from error
     masked = _mask_value(node.get("value"))
     for item in node.get("properties") or ():
         if item.get("name") in VALUE_PROPERTIES:

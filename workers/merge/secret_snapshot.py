@@ -14,6 +14,8 @@ from workers.merge.secret_document import MASK, SecretFields, decodable, is_secr
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
 _STRINGS = msgspec.json.Decoder(list[str])
+_NUMBER = msgspec.json.Decoder(int)
+_RARE_COLUMNS = msgspec.json.Decoder(dict[str, list[int]])
 _NUMBERS = msgspec.json.Decoder(list[int])
 _ROWS = msgspec.json.Decoder(list[list[int]])
 _ENCODER = msgspec.json.Encoder()
@@ -96,8 +98,8 @@ class _Document:
                     point(row, place + 1, node)
         for name in _RARE:
             if name in nodes:
-                nodes[name] = rare = msgspec.json.decode(nodes[name])
-                for place, node in enumerate(rare.get("index", [])):
+                nodes[name] = rare = _RARE_COLUMNS.decode(nodes[name])
+                for place, node in enumerate(rare.get("index", [])[: len(rare.get("value", []))]):
                     if node in holders:
                         point(rare["value"], place, node)
         if "nodeValue" in nodes:
@@ -117,14 +119,14 @@ class _Document:
         found: set[int] = set()
         for name in _DOCUMENT_STRINGS:
             if name in self._members:
-                found.add(msgspec.json.decode(self._members[name]))
+                found.add(_NUMBER.decode(self._members[name]))
         for name in ("nodeName", "nodeValue"):
             if name in self._nodes:
                 found.update(self._numbers(self._nodes[name]))
         for name in (*_RARE, *_RARE_OTHERS):
             if name in self._nodes:
                 rare = self._nodes[name]
-                found.update((msgspec.json.decode(rare) if isinstance(rare, Raw) else rare).get("value", []))
+                found.update((_RARE_COLUMNS.decode(rare) if isinstance(rare, Raw) else rare).get("value", []))
         if "text" in self._layout:
             found.update(self._numbers(self._layout["text"]))
         rows = self._nodes.get("attributes", [])

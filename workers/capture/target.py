@@ -1,0 +1,371 @@
+"""Takes the payloads of one CDP target: each under its budget, in the order that decides backend node ids.
+
+The layout snapshot and the DOM document are needed; everything else degrades and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.capture import COMPUTED_STYLES, PayloadKind
+from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed
+from schemas.outcomes import Stage, StageOutcome
+from schemas.records import StageResult
+from schemas.settings import Budgets
+from workers.browser.channel import Reply
+from workers.browser.session import PageSession
+from workers.browser.spool import Spooled, buffer_of, size_of
+from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, TOO_DEEP, cut_off_nodes
+from workers.capture.taken import Taken, Taking
+
+MAX_ELEMENTS_FOR_LISTENERS = 10_000
+"""Above this many elements browser-use 0.13.14 does not look for listeners."""
+
+SNAPSHOT_PARAMS: dict[str, Any] = {
+    "computedStyles": list(COMPUTED_STYLES),
+    "includePaintOrder": True,
+    "includeDOMRects": True,
+    "includeBlendedBackgroundColors": False,
+    "includeTextColorOpacities": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The target that is taken from: 0 is the page itself, others are frames in processes of their own."""
+
+    ordinal: int
+    session_id: str
+    elements: int | None
+    """Elements of its document; None when its thread was blocked."""
+
+
+class TargetTaker:
+    """One target's taking. `started` is the page's start on the clock of `time.perf_counter`."""
+
+    def __init__(self, session: PageSession, place: Place, budgets: Budgets, started: float, taking: Taking) -> None:
+        self._session = session
+        self._place = place
+        self._budgets = budgets
+        self._started = started
+        self._taking = taking
+        self._arrived: dict[asyncio.Future[Reply], float] = {}
+
+    async def take(self) -> None:
+        """Fills the taking.
+
+        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
+        BrowserLost.
+        """
+        frames = frame_ids(await self._frames())
+        await self._listeners()
+        begun = time.perf_counter()
+        # sent in this order and at once: the order decides which node gets which backend id
+        snapshot = self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
+        document = self._post("DOM.getDocument", {"depth": DOCUMENT_DEPTHS[0], "pierce": True})
+        metrics = self._post("Page.getLayoutMetrics")
+        trees = [(frame, self._post("Accessibility.getFullAXTree", {"frameId": frame})) for frame in frames]
+        others = [document, metrics, *(reply for _, reply in trees)]
+        try:
+            await self._snapshot(snapshot, begun)
+            await self._document(document, begun)
+            await self._metrics(metrics, begun)
+            await self._accessibility(trees, begun)
+        finally:
+            kept = {id(taken.data) for taken in self._taking.payloads}
+            for reply in (snapshot, *others):
+                _give_up(reply, kept)
+
+    # the payloads
+
+    async def _frames(self) -> Reply:
+        tree = await self._reply(self._post("Page.getFrameTree"), self._budgets.needed.total_seconds(), "dom_document")
+        self._add("frame_tree", tree)
+        return tree
+
+    async def _listeners(self) -> None:
+        begun = time.perf_counter()
+        elements = self._place.elements
+        if elements is None or elements > MAX_ELEMENTS_FOR_LISTENERS:
+            detail = "the page's thread was blocked" if elements is None else f"{elements} elements"
+            self._stage("listeners", "skipped", begun, detail)
+            if elements is None:
+                self._taking.degradations.add("listeners_skipped")
+            return
+        try:
+            async with asyncio.timeout(self._budgets.payload.total_seconds()):
+                # `document` is an unforgeable property, so that the page cannot put another object in its place
+                document = await self._session.channel.ask(
+                    "Runtime.evaluate", {"expression": "document"}, self._place.session_id
+                )
+                handle = document["result"]["objectId"]
+                reply = await self._post("DOMDebugger.getEventListeners", {"objectId": handle, "depth": -1})
+                self._post("Runtime.releaseObject", {"objectId": handle}).add_done_callback(_ignore_failure)
+        except (TimeoutError, CommandFailed, KeyError) as error:
+            self._taking.degradations.add("listeners_skipped")
+            late = isinstance(error, TimeoutError)
+            self._stage("listeners", "timeout" if late else "error", begun, None if late else str(error))
+            return
+        data = b'{"element_count":%d,%b' % (elements, bytes(buffer_of(reply))[1:])
+        if isinstance(reply, Spooled):
+            reply.delete()
+        self._add("listeners", data)
+        self._stage("listeners", "ok", begun, size=len(data))
+
+    async def _snapshot(self, reply: asyncio.Future[Reply], begun: float) -> None:
+        def again() -> asyncio.Future[Reply]:
+            return self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
+
+        data = await self._needed("layout_snapshot", reply, begun, again)
+        if data is not None:
+            self._add("layout_snapshot", data)
+
+    async def _document(self, reply: asyncio.Future[Reply], begun: float) -> None:
+        try:
+            data = await self._reply(reply, self._budgets.needed.total_seconds(), "dom_document")
+        except CommandFailed as error:
+            if TOO_DEEP not in error.message:
+                self._stage("dom_document", "error", begun, str(error))
+                raise PageFailed("capture_timeout", str(error)) from error
+            data = await self._climb_down(begun)
+            self._stage(
+                "dom_document",
+                "fallback",
+                begun,
+                f"depth {self._taking.document_depth}, {self._taking.subtrees} subtrees filled in",
+                size=size_of(data),
+            )
+            return
+        self._add("dom_document", data)
+        self._taking.document_depth = -1
+        self._in_time("dom_document", begun, self._arrival(reply), size_of(data))
+
+    async def _climb_down(self, begun: float) -> Reply:
+        """The document by the depth ladder: a shallower one, and its cut-off nodes filled in."""
+        deadline = begun + self._budgets.needed.total_seconds()
+        for depth in DOCUMENT_DEPTHS[1:]:
+            try:
+                data = await self._reply(
+                    self._post("DOM.getDocument", {"depth": depth, "pierce": True}),
+                    deadline - time.perf_counter(),
+                    "dom_document",
+                )
+            except CommandFailed as error:
+                if TOO_DEEP not in error.message:
+                    raise PageFailed("capture_timeout", str(error)) from error
+                continue
+            self._add("dom_document", data)
+            self._taking.document_depth = depth
+            await self._hydrate(data, deadline)
+            return data
+        raise PageFailed("capture_timeout", f"the document is too deep even at depth {DOCUMENT_DEPTHS[-1]}")
+
+    async def _hydrate(self, data: Reply, deadline: float) -> None:
+        stack = (await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(data))))[::-1]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            subtree = await self._describe(node, deadline)
+            if subtree is None:
+                self._taking.degradations.add("depth_limited")
+                continue
+            self._add("dom_subtree", subtree)
+            self._taking.subtrees += 1
+            stack.extend((await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(subtree))))[::-1])
+
+    async def _describe(self, node: int, deadline: float) -> Reply | None:
+        """One subtree at the greatest depth that comes; None where the node is gone or time is up."""
+        for depth in SUBTREE_DEPTHS:
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                return None
+            try:
+                return await self._reply(
+                    self._post("DOM.describeNode", {"backendNodeId": node, "depth": depth, "pierce": True}),
+                    left,
+                    "dom_document",
+                )
+            except CommandFailed as error:
+                if TOO_DEEP not in error.message:
+                    return None
+        return None
+
+    async def _metrics(self, reply: asyncio.Future[Reply], begun: float) -> None:
+        """Layout metrics, for the device pixel ratio and the page's size; without them the ratio counts as 1."""
+        left = begun + self._budgets.needed.total_seconds() - time.perf_counter()
+        try:
+            self._add("layout_metrics", await self._reply(reply, left, "layout_snapshot"))
+        except CommandFailed:
+            self._taking.degradations.add("snapshot_truncated")
+
+    async def _accessibility(self, trees: list[tuple[str, asyncio.Future[Reply]]], begun: float) -> None:
+        """The AX trees of the frames that answered in time; late or failed ones never cost the page.
+
+        Their budget runs from now, when the needed payloads are here: the renderer makes one payload after the other.
+        """
+        await self._or_gone([reply for _, reply in trees], self._budgets.payload.total_seconds())
+        came, failed, late = 0, 0, 0
+        size = 0
+        detail: str | None = None
+        for position, (frame, reply) in enumerate(trees):
+            if reply.done() and isinstance(reply.exception(), CommandFailed) and position == 0:
+                # the root frame's tree is most of the page, so it is asked for once more
+                reply = self._post("Accessibility.getFullAXTree", {"frameId": frame})
+                await self._or_gone([reply], self._budgets.retry.total_seconds())
+            if not reply.done():
+                late += 1
+                _give_up(reply)
+                continue
+            error = reply.exception()
+            if isinstance(error, BrowserLost):
+                raise error
+            if error is not None:
+                failed += 1
+                detail = str(error)
+                continue
+            came += 1
+            data = reply.result()
+            size += size_of(data)
+            self._add("ax_tree", data, frame)
+        if came == len(trees):
+            self._stage("ax_tree", "ok", begun, size=size, ended=max(self._arrival(reply) for _, reply in trees))
+            return
+        counts = f"{came} of {len(trees)} frames, {late} late, {failed} failed"
+        if came:
+            self._taking.degradations.add("ax_partial")
+            self._stage("ax_tree", "fallback", begun, counts, size=size)
+        else:
+            self._taking.degradations.add("ax_timeout" if late else "ax_failed")
+            self._stage("ax_tree", "timeout" if late else "error", begun, detail or counts)
+
+    # waiting
+
+    def _post(self, method: str, params: dict[str, Any] | None = None) -> asyncio.Future[Reply]:
+        reply = self._session.channel.post(method, params, self._place.session_id)
+        reply.add_done_callback(self._note_arrival)
+        return reply
+
+    def _note_arrival(self, reply: asyncio.Future[Reply]) -> None:
+        self._arrived[reply] = time.perf_counter()
+
+    def _arrival(self, reply: asyncio.Future[Reply]) -> float:
+        """When a reply came; one that came in this very turn of the loop has not been noted yet."""
+        return self._arrived.get(reply) or time.perf_counter()
+
+    async def _needed(
+        self, stage: Stage, reply: asyncio.Future[Reply], begun: float, again: Callable[[], asyncio.Future[Reply]]
+    ) -> Reply | None:
+        """A needed payload that may be late but not missing; None where the browser fails to make it, twice."""
+        left = self._budgets.needed.total_seconds()
+        for attempt in (0, 1):
+            try:
+                data = await self._reply(reply, left, stage)
+            except CommandFailed as error:
+                if attempt:
+                    self._taking.degradations.add("snapshot_failed")
+                    self._stage(stage, "error", begun, str(error))
+                    return None
+                reply, left = again(), self._budgets.retry.total_seconds()
+                continue
+            self._in_time(stage, begun, self._arrival(reply), size_of(data), retried=bool(attempt))
+            return data
+        return None
+
+    def _in_time(self, stage: Stage, begun: float, ended: float, size: int, retried: bool = False) -> None:
+        late = ended - begun > self._budgets.payload.total_seconds()
+        detail = "late" if late else "second try" if retried else None
+        self._stage(stage, "fallback" if detail else "ok", begun, detail, size, ended)
+
+    async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
+        """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
+        await self._or_gone([reply], seconds)
+        if not reply.done():
+            _give_up(reply)
+            begun = time.perf_counter() - seconds
+            self._stage(stage, "timeout", begun)
+            raise PageFailed("capture_timeout", f"no {stage} within {seconds:.1f} s")
+        try:
+            return reply.result()
+        except CommandFailed as error:
+            if "Session with given id not found" in error.message or "Target closed" in error.message:
+                raise PageFailed("page_closed", str(error)) from error
+            raise
+        except BrowserLost:
+            raise
+        except ChannelError as error:
+            raise PageFailed("too_large", str(error)) from error
+
+    async def _or_gone(self, replies: list[asyncio.Future[Reply]], seconds: float) -> None:
+        """Waits until all replies are there, the time is up, or the renderer died (which is raised)."""
+        crashed = self._session.crashed
+        pending = {reply for reply in replies if not reply.done()}
+        deadline = time.perf_counter() + max(seconds, 0.0)
+        while pending:
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                return
+            watched: set[asyncio.Future[Any]] = {*pending, crashed}
+            done, _ = await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if crashed in done:
+                raise PageFailed("renderer_crash", "the renderer process died")
+            pending -= done
+
+    # noting
+
+    def _add(self, kind: PayloadKind, data: Reply, frame_id: str = "") -> None:
+        self._taking.payloads.append(Taken(kind, data, self._place.ordinal, frame_id))
+
+    def _stage(
+        self,
+        stage: Stage,
+        outcome: StageOutcome,
+        begun: float,
+        detail: str | None = None,
+        size: int | None = None,
+        ended: float | None = None,
+    ) -> None:
+        """Notes a stage; it ended when its payload arrived, not when its turn came to be looked at."""
+        took = (ended or time.perf_counter()) - begun
+        self._taking.stages.append(
+            StageResult(stage, outcome, (begun - self._started) * 1000, took * 1000, detail, bytes=size)
+        )
+
+
+def frames_in(tree: Reply) -> list[dict[str, Any]]:
+    """The frames of a frame tree, root first, depth first, as CDP describes them."""
+    frames: list[dict[str, Any]] = []
+    stack = [json.loads(bytes(buffer_of(tree)))["frameTree"]]
+    while stack:
+        node = stack.pop()
+        frames.append(node["frame"])
+        stack.extend(reversed(node.get("childFrames", [])))
+    return frames
+
+
+def frame_ids(tree: Reply) -> list[str]:
+    """The ids of the frames of a frame tree, root first, depth first."""
+    return [frame["id"] for frame in frames_in(tree)]
+
+
+def _give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
+    """Forgets a reply that has not come, notes a failure that nobody asked about, removes a file that nobody kept."""
+    if not reply.done():
+        reply.cancel()
+    elif not reply.cancelled() and reply.exception() is None:
+        data = reply.result()
+        if isinstance(data, Spooled) and id(data) not in kept:
+            data.delete()
+
+
+def _ignore_failure(reply: asyncio.Future[Reply]) -> None:
+    """The handle goes with its page anyway, so that a failed release costs nothing."""
+    if not reply.cancelled():
+        reply.exception()

@@ -18,6 +18,7 @@ from schemas.version import PAGESTATE_VERSION
 VERBS: dict[str, str] = {
     "crawl": "Capture the pages of a list of URLs into a store.",
     "show": "Print what was captured of one page.",
+    "why": "Tell why an element has a number in the listing, or why not.",
     "status": "Count the outcomes of a crawl, round by round.",
 }
 

@@ -126,30 +126,31 @@ def _flatten(root: DomNode, attached: dict[int, int]) -> Flat:
     parents: list[int] = []
     target_roots = {0: 0}
     stack, above = [root], [-1]
+    count = 0
+    add, add_parent, take, take_parent = nodes.append, parents.append, stack.pop, above.pop
     while stack:
-        node = stack.pop()
-        index = len(nodes)
-        nodes.append(node)
-        parents.append(above.pop())
-        shadow_roots = node.shadowRoots
+        node = take()
+        add(node)
+        add_parent(take_parent())
         children = node.children
-        if shadow_roots:
-            for shadow_root in shadow_roots:
+        if node.shadowRoots:
+            for shadow_root in node.shadowRoots:
                 shadow_root.shadowRootType = shadow_root.shadowRootType or "unknown"
-            stack.extend(shadow_roots[::-1])
-            above.extend([index] * len(shadow_roots))
+            stack += node.shadowRoots[::-1]
+            above += [count] * len(node.shadowRoots)
             if children:
-                roots = {s.nodeId for s in shadow_roots if s.nodeId}
+                roots = {s.nodeId for s in node.shadowRoots if s.nodeId}
                 children = [c for c in children if c.nodeId not in roots]
         if children:
-            stack.extend(children[::-1])
-            above.extend([index] * len(children))
+            stack += children[::-1]
+            above += [count] * len(children)
         content = node.contentDocument
         if content is not None:
             if content.nodeType != DOCUMENT_NODE:
                 raise PayloadError("dom_document", "contentDocument.nodeType", f"is {content.nodeType}, not a document")
             stack.append(content)
-            above.append(index)
-        if node.nodeType == DOCUMENT_NODE and id(node) in attached:
-            target_roots[attached[id(node)]] = index
+            above.append(count)
+        if attached and id(node) in attached:
+            target_roots[attached[id(node)]] = count
+        count += 1
     return Flat(nodes, parents, target_roots)

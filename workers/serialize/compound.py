@@ -66,8 +66,7 @@ def _parts(view: View, node: int) -> list[Part]:
     if tag == "input":
         kind = tree.attributes(node).get("type", "")
         return _input_parts(view, node, kind) if kind in COMPOUND_INPUT_TYPES - PLAIN_DATE_TYPES else []
-    ax = tree.ax_node(node)
-    if ax is None or not ax.childIds:
+    if not tree.has_ax_children(node):
         return []
     if tag == "select":
         return [Part("Dropdown Toggle", "button"), _options(view, node)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workers.merge.merge import EXCLUDE_ATTRIBUTE
 from workers.merge.tree import (
     DOCUMENT,
     ELEMENT,
@@ -25,7 +26,6 @@ SVG_TAGS = frozenset(
 )  # fmt: skip
 """Subtrees dropped by name (browser-use 0.13.14, serializer/serializer.py; its `clipPath` never matches a lower-case
 name, so it is not here)."""
-EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
 MIN_TEXT = 2
 """Characters of stripped text below which a text node vanishes (same place)."""
 
@@ -110,6 +110,8 @@ def _live(view: View) -> Flags:
 
 def _excluded_by_attribute(view: View) -> list[int]:
     tree = view.tree
+    if not tree.may_exclude:
+        return []
     needle = EXCLUDE_ATTRIBUTE.encode()
     own = f"{EXCLUDE_ATTRIBUTE}-{view.options.session_id}" if view.options.session_id else ""
     out = []

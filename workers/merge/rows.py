@@ -1,0 +1,123 @@
+"""Columns whose rows are short lists of numbers are cut into rows as bytes; a row is parsed when somebody asks for it."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+from workers.merge.errors import PayloadError
+from workers.merge.payloads import FLOATS_DECODER, INTEGERS_DECODER, RAW_ROWS_DECODER, RECTANGLES_DECODER
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+
+MAX_COORDINATE = 1e100
+"""Beyond any layout (Chromium clamps at 2**25 px), and small enough that areas stay finite."""
+_NO_NUMBERS = (float("nan"),) * 4
+
+
+def cut_rows(field: str, raw: Raw, count: int) -> list[bytes]:
+    """The inner texts of the rows of a column like `[[1,2],[],[3]]`; none at all where the column is absent or empty.
+
+    Chromium writes no white space, so that `],[` parts the rows; what comes otherwise takes the long way.
+    """
+    data = bytes(raw)
+    if data in (b"", b"[]"):
+        return []
+    rows = data[2:-2].split(b"],[") if data.startswith(b"[[") and data.endswith(b"]]") else []
+    if len(rows) != count:
+        try:
+            rows = [bytes(row).strip() for row in RAW_ROWS_DECODER.decode(data)]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PayloadError("layout_snapshot", field, str(error)) from error
+        if not all(row.startswith(b"[") for row in rows):
+            raise PayloadError("layout_snapshot", field, "has a row that is no list")
+        rows = [row[1:-1].strip() for row in rows]
+    if len(rows) != count:
+        raise PayloadError("layout_snapshot", field, f"has {len(rows)} of {count} rows")
+    return rows
+
+
+def four_numbers(field: str, raw: Raw, count: int) -> F64:
+    """A column of rectangles, all there; one row more at the end is NaN, so that row -1 is no rectangle."""
+    data = bytes(raw)
+    try:
+        numbers = FLOATS_DECODER.decode(b"[" + data.translate(None, b"[]") + b"]") if count else []
+        if len(numbers) != 4 * count or data.count(b"],[") != max(0, count - 1):
+            rows = RECTANGLES_DECODER.decode(data)
+            if len(rows) != count:
+                raise PayloadError("layout_snapshot", field, f"has {len(rows)} of {count} rows")
+            numbers = [number for row in rows for number in row]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PayloadError("layout_snapshot", field, str(error)) from error
+    numbers += _NO_NUMBERS
+    out = np.array(numbers, np.float64).reshape(count + 1, 4)
+    if count and max(float(out[:-1].max()), -float(out[:-1].min())) > MAX_COORDINATE:
+        raise PayloadError("layout_snapshot", field, "has a coordinate out of all bounds")
+    return out
+
+
+def _commas(row: bytes) -> int:
+    return row.count(b",")
+
+
+class Rectangles:
+    """A column of rectangles that are parsed when asked for; a row without numbers is none."""
+
+    __slots__ = ("_fields", "_known", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+        self._fields: list[tuple[int, str]] = []
+        self._known: dict[int, tuple[float, float, float, float] | None] = {}
+
+    def add(self, field: str, raw: Raw, count: int) -> None:
+        """Append the rows of one document; its rows are none where the column is absent."""
+        rows = cut_rows(field, raw, count) or [b""] * count
+        if sum(map(_commas, rows)) != 3 * (count - rows.count(b"")):
+            raise PayloadError("layout_snapshot", field, "has a row that is not four numbers")
+        self._fields.append((len(self._rows), field))
+        self._rows += rows
+
+    def __getitem__(self, row: int) -> tuple[float, float, float, float] | None:
+        """The rectangle of a layout row, None if there is none or the row is negative."""
+        if row < 0 or not self._rows[row]:
+            return None
+        if row not in self._known:
+            self._known[row] = self._parse(row)
+        return self._known[row]
+
+    def _parse(self, row: int) -> tuple[float, float, float, float]:
+        field = next(name for start, name in reversed(self._fields) if start <= row)
+        try:
+            x, y, width, height = FLOATS_DECODER.decode(b"[" + self._rows[row] + b"]")
+        except (ValueError, UnicodeDecodeError) as error:  # msgspec's errors are ValueErrors
+            raise PayloadError("layout_snapshot", field, "has a row that is not four numbers") from error
+        if max(x, y, width, height) > MAX_COORDINATE or min(x, y, width, height) < -MAX_COORDINATE:
+            raise PayloadError("layout_snapshot", field, "has a coordinate out of all bounds")
+        return x, y, width, height
+
+    def column(self, layout: I32) -> F64:
+        """All of them by layout row, NaN where there is none."""
+        return np.array([self[row] or _NO_NUMBERS for row in layout.tolist()], np.float64).reshape(len(layout), 4)
+
+
+def style_numbers(field: str, raw: Raw, count: int, table: dict[bytes, int]) -> list[int]:
+    """For each row the number of its text in `table`, which grows; -1 for an empty one, or where there are none."""
+    rows = cut_rows(field, raw, count)
+    if not rows:
+        return [-1] * count
+    number = table.setdefault
+    return [number(row, len(table)) if row else -1 for row in rows]
+
+
+def style_texts(row: bytes, strings: list[str]) -> tuple[str | None, ...]:
+    """The texts that a row of styles points to; None where an index is out of range."""
+    try:
+        places = INTEGERS_DECODER.decode(b"[" + row + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PayloadError("layout_snapshot", "layout.styles", str(error)) from error
+    count = len(strings)
+    return tuple(strings[place] if 0 <= place < count else None for place in places)

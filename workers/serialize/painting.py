@@ -7,7 +7,7 @@ import numpy as np
 from workers.merge.tree import ELEMENT
 from workers.serialize.rectangles import Occluders
 from workers.serialize.simplify import Simplified
-from workers.serialize.view import I64, Flags, View, covered, nest, occludes, subtree_any
+from workers.serialize.view import I64, Flags, View, covered, nest, subtree_any
 
 FORCING_PREFIXES = ("aria-", "pseudo")
 """Attributes that bring an invisible element into the simplified tree (browser-use 0.13.14, serializer.py)."""
@@ -56,7 +56,7 @@ def _contexts(view: View) -> I64:
 
 def _by_context(view: View, simplified: Simplified, context: I64) -> dict[int, Occluders]:
     tree = view.tree
-    opaque = np.array([*(occludes(row) for row in tree.style_rows), True], np.bool_)
+    opaque = np.array([*(row.occludes for row in view.rows), True], np.bool_)
     drawn = (tree.paint_order >= 0) & view.has_bounds & opaque[tree.style]
     present = simplified.kept | _forced(view, simplified, drawn)
     nodes = np.nonzero(drawn & present)[0]

@@ -34,7 +34,7 @@ MIN_TEXT = 2
 class Simplified:
     """By node: live (not in a dropped subtree), kept (in the simplified tree), final (also after optimising).
 
-    `file_input` marks inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
+    `file_input` marks invisible inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
     """
 
     live: Flags
@@ -45,7 +45,7 @@ class Simplified:
 
     def nodes(self) -> list[int]:
         """The nodes of the final tree in printing order."""
-        return [int(n) for n in np.nonzero(self.final)[0]]
+        return np.nonzero(self.final)[0].tolist()
 
 
 def simplify(view: View) -> Simplified:
@@ -55,11 +55,12 @@ def simplify(view: View) -> Simplified:
     file_input = _file_inputs(view, live)
     texts = {}
     text_kept = np.zeros(len(tree), np.bool_)
+    values = tree.values
     for node in np.nonzero(live & (tree.kind == TEXT) & view.visible)[0].tolist():
-        text = tree.values[node].strip()
+        text = values[node].strip()
         if len(text) >= MIN_TEXT:
             texts[node] = text
-            text_kept[node] = True
+    text_kept[list(texts)] = True
     element = tree.kind == ELEMENT
     framed = view.named(("iframe", "frame")) & _exact_frames(view) & (view.content >= 0)
     own = element & (view.visible | view.scrollable | file_input | framed)
@@ -78,9 +79,9 @@ def simplify(view: View) -> Simplified:
 
 def parent_in(view: View, node: int) -> int:
     """The parent in the simplified tree: documents are transparent; -1 at the top."""
-    tree = view.tree
-    parent = int(tree.parent[node])
-    return int(tree.parent[parent]) if parent >= 0 and tree.kind[parent] == DOCUMENT else parent
+    plain = view.tree.plain
+    parent = plain.parent[node]
+    return plain.parent[parent] if parent >= 0 and plain.kind[parent] == DOCUMENT else parent
 
 
 def _exact_frames(view: View) -> Flags:
@@ -125,10 +126,12 @@ def _excluded_by_attribute(view: View) -> list[int]:
 
 
 def _file_inputs(view: View, live: Flags) -> Flags:
-    """The inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
+    """The invisible inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
     out = np.zeros(len(live), np.bool_)
-    for node in np.nonzero(live & view.named(("input",)))[0].tolist():
-        out[node] = view.tree.attributes(node).get("type") == "file"
+    for node in np.nonzero(live & ~view.visible & view.named(("input",)))[0].tolist():
+        raw = bytes(view.tree.attributes_raw[node])
+        if b"file" in raw or b"\\u" in raw:  # most pages have more hidden inputs than that, none of which prints
+            out[node] = view.tree.attributes(node).get("type") == "file"
     return out
 
 
@@ -136,6 +139,4 @@ def _other_branches(view: View, own: Flags) -> I64:
     """The children of the top document behind the first that yields a node: they are not printed."""
     tree = view.tree
     yields = subtree_any(tree, own)
-    children = tree.children(0)
-    first = next((i for i, child in enumerate(children) if yields[child]), len(children))
-    return np.array([c for c in children[first + 1 :] if yields[c]], np.int64)
+    return np.array([child for child in tree.children(0) if yields[child]][1:], np.int64)

@@ -45,7 +45,12 @@ class Simplified:
 
     def nodes(self) -> list[int]:
         """The nodes of the final tree in printing order."""
-        return np.nonzero(self.final)[0].tolist()
+        found: list[int] = np.nonzero(self.final)[0].tolist()
+        return found
+
+    def texts_of(self, nodes: list[int]) -> list[int]:
+        """Those of the nodes that are texts."""
+        return [n for n in nodes if n in self.texts]
 
 
 def simplify(view: View) -> Simplified:

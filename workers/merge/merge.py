@@ -27,7 +27,9 @@ from workers.merge.tree import (
     Target,
 )
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MAX_PROBED_ELEMENTS = 10_000
 """A top document with more elements has no listener flags (browser-use 0.13.14, dom/service.py)."""
@@ -123,7 +125,7 @@ def merge(capture: Capture) -> PageTree:
         has_listener=listens,
         metrics=metrics,
         surrogates_replaced=replaced,
-        plain=columns.plain(),
+        plain=columns.plain(layout.has_record, layout.layout, layout.style, ax),
     )
 
 
@@ -183,16 +185,11 @@ class _Columns:
     )
 
     def __init__(self, flat: Flat) -> None:
-        nodes, parents = flat.nodes, flat.parents
+        nodes = flat.nodes
         self.count = count = len(nodes)
         self.kind = np.frombuffer(bytes([n.nodeType for n in nodes]), np.int8)
-        ends = list(range(1, count + 1))
-        for node in range(count - 1, 0, -1):
-            parent, end = parents[node], ends[node]
-            if end > ends[parent]:
-                ends[parent] = end
-        self._parents = array("i", parents)
-        self._ends = array("i", ends)
+        self._parents = array("i", flat.parents)
+        self._ends = array("i", flat.ends)
         self.parent = np.frombuffer(self._parents, np.int32)
         self.subtree_end = np.frombuffer(self._ends, np.int32)
         table: dict[str, int] = {}
@@ -215,11 +212,19 @@ class _Columns:
         for ordinal, root in sorted(flat.target_roots.items(), key=lambda item: item[1]):
             self.target[root : self.subtree_end[root]] = ordinal
 
-    def plain(self) -> Plain:
-        """The columns for loops."""
+    def plain(self, has_record: Flags, layout: I32, style: I32, ax: I32) -> Plain:
+        """The columns for loops, with those of others."""
         tags = [name.lower() for name in self.names]
         return Plain(
-            self.kind.tobytes(), self.link.tobytes(), self._parents, self._ends, [tags[n] for n in self._names]
+            kind=self.kind.tobytes(),
+            link=self.link.tobytes(),
+            parent=self._parents,
+            subtree_end=self._ends,
+            tag=[tags[n] for n in self._names],
+            has_record=has_record.tobytes(),
+            layout=array("i", layout.tobytes()),
+            style=array("i", style.tobytes()),
+            ax=array("i", ax.tobytes()),
         )
 
     def rows_of(self, ordinal: int) -> I64:

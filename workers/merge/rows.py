@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 import numpy as np
 from msgspec import Raw
@@ -15,6 +17,7 @@ I32 = NDArray[np.int32]
 
 MAX_COORDINATE = 1e100
 """Beyond any layout (Chromium clamps at 2**25 px), and small enough that areas stay finite."""
+Rectangle: TypeAlias = tuple[float, float, float, float]
 _NO_NUMBERS = (float("nan"),) * 4
 
 
@@ -59,49 +62,67 @@ def four_numbers(field: str, raw: Raw, count: int) -> F64:
     return out
 
 
-def _commas(row: bytes) -> int:
-    return row.count(b",")
-
-
 class Rectangles:
     """A column of rectangles that are parsed when asked for; a row without numbers is none."""
 
-    __slots__ = ("_fields", "_known", "_rows")
+    __slots__ = ("_count", "_known", "_parts")
 
     def __init__(self) -> None:
-        self._rows: list[bytes] = []
-        self._fields: list[tuple[int, str]] = []
-        self._known: dict[int, tuple[float, float, float, float] | None] = {}
+        self._parts: list[_Part] = []
+        self._count = 0
+        self._known: dict[int, Rectangle | None] = {}
 
     def add(self, field: str, raw: Raw, count: int) -> None:
         """Append the rows of one document; its rows are none where the column is absent."""
-        rows = cut_rows(field, raw, count) or [b""] * count
-        if sum(map(_commas, rows)) != 3 * (count - rows.count(b"")):
-            raise PayloadError("layout_snapshot", field, "has a row that is not four numbers")
-        self._fields.append((len(self._rows), field))
-        self._rows += rows
+        self._parts.append(_Part(field, raw, self._count, count))
+        self._count += count
 
-    def __getitem__(self, row: int) -> tuple[float, float, float, float] | None:
+    def __getitem__(self, row: int) -> Rectangle | None:
         """The rectangle of a layout row, None if there is none or the row is negative."""
-        if row < 0 or not self._rows[row]:
+        if row in self._known:
+            return self._known[row]
+        if row < 0:
             return None
-        if row not in self._known:
-            self._known[row] = self._parse(row)
-        return self._known[row]
-
-    def _parse(self, row: int) -> tuple[float, float, float, float]:
-        field = next(name for start, name in reversed(self._fields) if start <= row)
-        try:
-            x, y, width, height = FLOATS_DECODER.decode(b"[" + self._rows[row] + b"]")
-        except (ValueError, UnicodeDecodeError) as error:  # msgspec's errors are ValueErrors
-            raise PayloadError("layout_snapshot", field, "has a row that is not four numbers") from error
-        if max(x, y, width, height) > MAX_COORDINATE or min(x, y, width, height) < -MAX_COORDINATE:
-            raise PayloadError("layout_snapshot", field, "has a coordinate out of all bounds")
-        return x, y, width, height
+        part = next(part for part in reversed(self._parts) if part.start <= row)
+        found = self._known[row] = part.parse(row)
+        return found
 
     def column(self, layout: I32) -> F64:
         """All of them by layout row, NaN where there is none."""
         return np.array([self[row] or _NO_NUMBERS for row in layout.tolist()], np.float64).reshape(len(layout), 4)
+
+
+class _Part:
+    """The rectangles of one document; cut into rows when the first is asked for."""
+
+    __slots__ = ("_count", "_field", "_raw", "_rows", "start")
+
+    def __init__(self, field: str, raw: Raw, start: int, count: int) -> None:
+        self.start = start
+        self._field = field
+        self._raw = raw
+        self._count = count
+        self._rows: list[bytes] | None = None
+        data = bytes(raw)
+        if data in (b"", b"[]"):
+            self._rows = [b""] * count
+        elif data.count(b",") != count - 1 + 3 * (count - data.count(b"[]")):
+            if len(cut_rows(field, raw, count)) == count:  # else that is the error
+                raise PayloadError("layout_snapshot", field, "has a row that is not four numbers")
+
+    def parse(self, row: int) -> Rectangle | None:
+        if self._rows is None:
+            self._rows = cut_rows(self._field, self._raw, self._count)
+        text = self._rows[row - self.start]
+        if not text:
+            return None
+        try:
+            x, y, width, height = FLOATS_DECODER.decode(b"[" + text + b"]")
+        except (ValueError, UnicodeDecodeError) as error:  # msgspec's errors are ValueErrors
+            raise PayloadError("layout_snapshot", self._field, "has a row that is not four numbers") from error
+        if max(x, y, width, height) > MAX_COORDINATE or min(x, y, width, height) < -MAX_COORDINATE:
+            raise PayloadError("layout_snapshot", self._field, "has a coordinate out of all bounds")
+        return x, y, width, height
 
 
 def style_numbers(field: str, raw: Raw, count: int, table: dict[bytes, int]) -> list[int]:

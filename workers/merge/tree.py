@@ -70,6 +70,10 @@ class Plain:
     parent: array[int]
     subtree_end: array[int]
     tag: list[str]
+    has_record: bytes
+    layout: array[int]
+    style: array[int]
+    ax: array[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +165,7 @@ class PageTree:
         known = self._attributes.get(node)
         if known is None:
             known = self._attributes[node] = dict(attribute_pairs(self.attributes_raw[node]))
-            if self.plain.tag[node] in _FIELD_TAGS and self.has_record[node]:
+            if self.plain.tag[node] in _FIELD_TAGS and self.plain.has_record[node]:
                 value = self.input_values.get(node)
                 if value is not None:
                     known["value"] = value
@@ -174,17 +178,17 @@ class PageTree:
 
     def ax_role(self, node: int) -> str | None:
         """The role's value as Chromium gives it."""
-        row = int(self.ax[node])
+        row = self.plain.ax[node]
         return self._ax_text(row, "role", self.ax_nodes[row].role) if row >= 0 else None
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""
-        row = int(self.ax[node])
+        row = self.plain.ax[node]
         return self._ax_text(row, "name", self.ax_nodes[row].name) if row >= 0 else None
 
     def ax_properties(self, node: int) -> list[tuple[str, object]]:
         """Name and value of each property, in order; None where a property has no value."""
-        row = int(self.ax[node])
+        row = self.plain.ax[node]
         if row < 0:
             return []
         known = self._properties.get(row)
@@ -197,7 +201,7 @@ class PageTree:
 
     def has_ax_children(self, node: int) -> bool:
         """True if the accessibility node is there and names children."""
-        row = int(self.ax[node])
+        row = self.plain.ax[node]
         raw = self.ax_nodes[row].childIds if row >= 0 else Raw()
         return len(raw) > _EMPTY and bool(self._decoded(STRINGS_DECODER, row, "childIds", raw))
 

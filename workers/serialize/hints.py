@@ -34,7 +34,7 @@ def frame_hints(view: View, interactivity: Interactivity, frame: int) -> tuple[l
     inner = nodes[(tree.link[nodes] == LINK_CONTENT) & (nodes != document)]
     outside = view.has_bounds[nodes] & ~view.visible[nodes] & ~view.css_hidden[nodes]
     outside &= ~covered(len(nodes), inner - document, tree.subtree_end[inner] - document)
-    client = tree.client[int(tree.layout[frame])] if view.has_record[frame] else None
+    client = tree.client[tree.plain.layout[frame]] if view.recorded[frame] else None
     height = client[3] if client is not None else 0.0
     hints = []
     for node in nodes[outside].tolist():

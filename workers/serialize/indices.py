@@ -86,9 +86,9 @@ class _Scans:
     def __init__(self, view: View, simplified: Simplified, interactivity: Interactivity) -> None:
         self._view = view
         self._interactivity = interactivity
-        self._final = simplified.final.tobytes()
+        self._final = simplified.remains
         self._file_input = simplified.file_input.tobytes()
-        self._recorded = view.has_record.tobytes()
+        self._recorded = view.recorded
         self._next: dict[int, int] = {}
 
     def deserves(self, node: int) -> InteractiveReason | None:

@@ -23,9 +23,9 @@ class ScrollInfo:
 def scroll_info(view: View, node: int) -> ScrollInfo | None:
     """The position of a scroll container, None for anything else."""
     tree = view.tree
-    if not (view.scrolls[node] and view.has_record[node]):
+    if not (view.scrolls[node] and view.recorded[node]):
         return None
-    row = int(tree.layout[node])
+    row = tree.plain.layout[node]
     scroll, client = tree.scroll[row], tree.client[row]
     if scroll is None or client is None:
         return None

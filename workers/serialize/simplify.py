@@ -34,13 +34,14 @@ MIN_TEXT = 2
 class Simplified:
     """By node: live (not in a dropped subtree), kept (in the simplified tree), final (also after optimising).
 
-    `file_input` marks invisible inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
+    `remains` is `final` for loops; `file_input` marks invisible inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
     """
 
     live: Flags
     kept: Flags
     final: Flags
     file_input: Flags
+    remains: bytes
     texts: dict[int, str]
 
     def nodes(self) -> list[int]:
@@ -79,7 +80,7 @@ def simplify(view: View) -> Simplified:
     kept = subtree_any(tree, own) & live & (tree.kind != DOCUMENT)
     worth = kept & (view.visible | view.scrollable | (tree.kind == TEXT) | file_input)
     final = kept & subtree_any(tree, worth)
-    return Simplified(live, kept, final, file_input, texts)
+    return Simplified(live, kept, final, file_input, final.tobytes(), texts)
 
 
 def parent_in(view: View, node: int) -> int:

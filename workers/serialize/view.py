@@ -47,7 +47,7 @@ class RowFlags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Columns by node that every pass reads; `seen`, `boxed` and `scrolls` are bytes for loops over nodes."""
+    """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops."""
 
     tree: PageTree
     options: ListingOptions
@@ -62,6 +62,8 @@ class View:
     context: I64
     contexts: tuple[FrameContext, ...]
     rows: tuple[RowFlags, ...]
+    printable: frozenset[str]
+    recorded: bytes
     seen: bytes
     boxed: bytes
     scrolls: bytes
@@ -76,7 +78,7 @@ class View:
 
     def style(self, node: int, name: str) -> str | None:
         """One computed style, None if unknown."""
-        row = int(self.tree.style[node])
+        row = self.tree.plain.style[node]
         return _style(self.tree.style_rows[row], name) if row >= 0 else None
 
 
@@ -159,6 +161,8 @@ def look(tree: PageTree, options: ListingOptions) -> View:
         context=context,
         contexts=contexts,
         rows=rows,
+        printable=frozenset(options.attribute_names),
+        recorded=has_record.tobytes(),
         seen=visible.tobytes(),
         boxed=has_bounds.tobytes(),
         scrolls=scrollable.tobytes(),

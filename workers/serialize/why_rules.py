@@ -63,9 +63,9 @@ def _either(names: frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
-def _present(attributes: dict[str, str], names: tuple[str, ...]) -> str:
-    found = [name for name in names if name in attributes]
-    return f"has {', '.join(found)}" if found else f"none of {', '.join(names)}"
+def _present(attributes: dict[str, str], names: frozenset[str]) -> str:
+    found = [name for name in attributes if name in names]
+    return f"has {', '.join(found)}" if found else f"none of {', '.join(sorted(names))}"
 
 
 def _search_word(attributes: dict[str, str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from workers.merge.merge import EXCLUDE_ATTRIBUTE
 from workers.merge.tree import DOCUMENT, ELEMENT, LINK_CHILD, LINK_CONTENT
 from workers.serialize.indices import FinalTree
-from workers.serialize.simplify import DROPPED_TAGS, EXCLUDE_ATTRIBUTE, SVG_TAGS
-from workers.serialize.view import MIN_REMOTE_FRAME_PX, occludes
+from workers.serialize.simplify import DROPPED_TAGS, SVG_TAGS
+from workers.serialize.view import MIN_REMOTE_FRAME_PX
 
 MAX_COVERING = 5
 """Of the elements that cover one together so many are told."""
@@ -130,7 +131,7 @@ def covering(final: FinalTree, node: int) -> list[int]:
     view, tree = final.view, final.view.tree
     x, y, width, height = tree.bounds[node].tolist()
     bounds = tree.bounds
-    opaque = np.array([*(occludes(row) for row in tree.style_rows), True], np.bool_)[tree.style]
+    opaque = np.array([*(row.occludes for row in view.rows), True], np.bool_)[tree.style]
     later = (tree.paint_order > tree.paint_order[node]) & view.has_bounds & opaque & (tree.target == tree.target[node])
     later &= (bounds[:, 0] <= x + width) & (bounds[:, 0] + bounds[:, 2] >= x)
     later &= (bounds[:, 1] <= y + height) & (bounds[:, 1] + bounds[:, 3] >= y)

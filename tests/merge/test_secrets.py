@@ -9,7 +9,7 @@ import pytest
 
 from schemas.capture import Capture, Payload
 from workers.merge import mask_secrets, merge
-from workers.merge.secret_document import MASK
+from workers.merge.secret_texts import MASK
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.listing import serialize_listing
 

@@ -21,6 +21,7 @@ from workers.merge.secret_fields import (
     REPEATS_CHOICE,
     SecretFields,
     decodable,
+    is_placeholder,
     is_secret,
     masked_attribute,
     masked_source,
@@ -121,7 +122,7 @@ def _note(field: DomNode, tag: str, fields: SecretFields) -> None:
     while stack:
         node, repeats = stack.pop()
         own = list(attribute_pairs(node.attributes))
-        if _is_placeholder(own):
+        if is_placeholder(own):
             continue
         repeats = repeats or node.nodeName.lower() == REPEATS_CHOICE
         if repeats:
@@ -133,11 +134,6 @@ def _note(field: DomNode, tag: str, fields: SecretFields) -> None:
             fields.choices.update(value for name, value in own if name.lower() in ("value", "label"))
             fields.choices.add(_text(node))
         stack += [(below, repeats) for below in (*(node.children or ()), *(node.shadowRoots or ()))]
-
-
-def _is_placeholder(attributes: list[tuple[str, str]]) -> bool:
-    """True for the part of a field that Chromium makes for its placeholder, which is page text."""
-    return any(name == "pseudo" and value.endswith("placeholder") for name, value in attributes)
 
 
 def _text(option: DomNode) -> str:
@@ -211,7 +207,7 @@ def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
     while stack:
         node, repeats = stack.pop()
         flat = node.get("attributes") or []
-        if _is_placeholder(list(zip(flat[::2], flat[1::2], strict=False))):
+        if is_placeholder(list(zip(flat[::2], flat[1::2], strict=False))):
             continue
         repeats = repeats or str(node["nodeName"]).lower() == REPEATS_CHOICE
         if repeats:

@@ -98,6 +98,11 @@ def is_secret(node_name: str, attributes: Iterable[tuple[str, str]]) -> bool:
     return False
 
 
+def is_placeholder(attributes: Iterable[tuple[str, str]]) -> bool:
+    """True for the part of a field that Chromium makes for its placeholder, which is page text."""
+    return any(name == "pseudo" and value.endswith("placeholder") for name, value in attributes)
+
+
 def values_in(attributes: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The values that the attributes of a field, or of an element inside it, say."""
     return (value for name, value in attributes if name.lower() in VALUE_ATTRIBUTES and is_value(value))

@@ -17,6 +17,7 @@ from workers.merge.secret_fields import (
     REPEATS_CHOICE,
     SecretFields,
     decodable,
+    is_placeholder,
     is_secret,
     masked_attribute,
     masked_source,
@@ -204,7 +205,7 @@ class _Document:
                     self._owner[i] = selects[i]
                 elif self._names[i] == "option":
                     self._options[i] = selects[i]
-            elif parent in self._owner:
+            elif parent in self._owner and not is_placeholder(self._pairs(i)):
                 self._owner[i] = self._owner[parent]
 
     def _mask_attributes(self, node: int, fields: SecretFields, hidden: SecretTexts, secret: set[int]) -> None:

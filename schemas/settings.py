@@ -183,6 +183,10 @@ def _shaped(default: Any, stored: Any, path: str) -> Any:
     return replace(cast(Any, default), **changes)
 
 
+MIN_BUDGET_SECONDS = 0.001
+MAX_BUDGET_SECONDS = 3600
+
+
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:
     """The default budgets with some replaced, in seconds; an unknown name is an error that suggests the nearest."""
     known = [f.name for f in fields(Budgets)]
@@ -191,6 +195,8 @@ def budgets_from(overrides: Mapping[str, float]) -> Budgets:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
             raise SettingError(f"There is no budget named {name}; {hint}")
-        if not 0 < seconds <= 3600:
-            raise SettingError(f"The budget {name} is {seconds} s; give more than 0 and at most 3600 seconds.")
+        if not MIN_BUDGET_SECONDS <= seconds <= MAX_BUDGET_SECONDS:
+            raise SettingError(
+                f"The budget {name} is {seconds} s; give {MIN_BUDGET_SECONDS} to {MAX_BUDGET_SECONDS} seconds."
+            )
     return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})

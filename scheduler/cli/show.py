@@ -170,7 +170,12 @@ def printable(text: str) -> str:
 
     A page must not be able to move the cursor or to recolour what is printed after it.
     """
-    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\ufffd" for c in text)
+    return "".join(c if c in "\n\t" or (c >= " " and not _is_control(c)) else "\ufffd" for c in text)
+
+
+def _is_control(c: str) -> bool:
+    """Whether a terminal acts on it: C1 controls, and the marks that turn the direction of writing around."""
+    return "\x7f" <= c <= "\x9f" or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
 
 
 def _text(value: object) -> str:

@@ -183,6 +183,8 @@ class _Part:
                 values.update(self._rare(name, rare))
         if not values:
             return values
+        if not len(memoryview(nodes.attributes)):
+            raise PayloadError("layout_snapshot", f"{self.field}.nodes.attributes", "is missing")
         try:
             attributes = STRING_ROWS_DECODER.decode(nodes.attributes)
         except msgspec.MsgspecError as error:

@@ -61,16 +61,15 @@ def test_a_killed_pool_process_costs_its_page_only(crawled, site, listings_made_
     urls = [site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in range(3)]
     submit, killed = ProcessPoolExecutor.submit, []
 
-    def submit_and_kill(pool, work, /, *arguments):
-        """Kills the pool's processes in the very moment in which they are given the first page."""
-        future = submit(pool, work, *arguments)
+    def kill_and_submit(pool, work, /, *arguments):
+        """Gives the first page to processes that have just been killed: whoever notices first, it is the same page."""
         if work is process_page and not killed:
             killed.extend(below_this_process(is_pool_process))
             for process in killed:
                 process.kill()
-        return future
+        return submit(pool, work, *arguments)
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_kill)
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", kill_and_submit)
     done = crawled(urls, run=ONE_BY_ONE)
     assert killed
     assert done.outcomes() == {urls[0]: "too_large", urls[1]: "ok", urls[2]: "ok"}

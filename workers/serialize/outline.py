@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from schemas.capture import Capture
 from workers.merge.merge import merge
@@ -255,15 +256,15 @@ def _combined(parts: list[_Part], ids: list[list[str]]) -> OutlineRows:
         if cut >= 0:
             stack.append((position, end, level))
             stack.append((shown[position][cut], 0, level + parts[position].rows.depth[cut] + 1))
-    rows = [(parts[at].rows, at, slice(start, end), level) for at, start, end, level in slices]
-    flags = [flag for own, _, rows_of, _ in rows for flag in own.flags[rows_of]]
+    rows = [(parts[at].rows, slice(start, end)) for at, start, end, _ in slices]
+    flags = list(chain.from_iterable(own.flags[rows_of] for own, rows_of in rows))
     return OutlineRows(
-        id=tuple(x for _, at, rows_of, _ in rows for x in ids[at][rows_of]),
-        depth=tuple(x + level for own, _, rows_of, level in rows for x in own.depth[rows_of]),
-        role=tuple(x for own, _, rows_of, _ in rows for x in own.role[rows_of]),
-        name=tuple(x for own, _, rows_of, _ in rows for x in own.name[rows_of]),
-        selected=tuple(bool(flag & SELECTED) for flag in flags),
-        checked=tuple(bool(flag & CHECKED) for flag in flags),
-        frame=tuple(at for _, at, rows_of, _ in rows for _ in range(rows_of.start, rows_of.stop)),
-        node=tuple(x for own, _, rows_of, _ in rows for x in own.node[rows_of]),
+        id=tuple(chain.from_iterable(ids[at][start:end] for at, start, end, _ in slices)),
+        depth=tuple(x + level for at, start, end, level in slices for x in parts[at].rows.depth[start:end]),
+        role=tuple(chain.from_iterable(own.role[rows_of] for own, rows_of in rows)),
+        name=tuple(chain.from_iterable(own.name[rows_of] for own, rows_of in rows)),
+        selected=tuple([flag & SELECTED != 0 for flag in flags]),
+        checked=tuple([flag & CHECKED != 0 for flag in flags]),
+        frame=tuple(chain.from_iterable(repeat(at, end - start) for at, start, end, _ in slices)),
+        node=tuple(chain.from_iterable(own.node[rows_of] for own, rows_of in rows)),
     )

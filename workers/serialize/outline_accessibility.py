@@ -114,6 +114,10 @@ class _Frame:
         document: int,
         excluded: NDArray[np.bool_] | None,
     ) -> None:
+        # those with a negative id never print: they only count as children, and make up half of a text page
+        hidden = [ax for ax in ax_nodes if ax.nodeId[:1] == "-" and not ax.properties and _is_negative(ax.nodeId)]
+        if hidden:
+            ax_nodes = [ax for ax in ax_nodes if ax.nodeId[:1] != "-" or ax.properties or not _is_negative(ax.nodeId)]
         ids = np.fromiter((-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes), np.int64, len(ax_nodes))
         found = nodes.find(ids, document)
         if excluded is not None:
@@ -131,6 +135,10 @@ class _Frame:
         self.kept: dict[str, int] = {}
         self._decorate()
         self.children: list[list[int] | None] = [None] * len(ax_nodes)
+        for ax in hidden:
+            parent = self.kept.get(ax.parentId)
+            if parent is not None and self.children[parent] is None and _counts(ax):
+                self.children[parent] = []
         self.roots: list[int] = []
         self._link()
 
@@ -275,6 +283,14 @@ def clean(name: str) -> str:
     if not name.isascii():
         name = _NO_BREAK.sub(" ", _PRIVATE.sub("", name))
     return name.strip(JS_WHITESPACE)
+
+
+def _counts(ax: AxNode) -> bool:
+    """Whether a node without an element of its own is one of its parent's children."""
+    name = None if ax.name is None else ax.name.value
+    if isinstance(name, str) and trim(name):
+        return True
+    return len(memoryview(ax.childIds)) > 2 or _text_of(ax.role and ax.role.value).lower() not in STRUCTURAL
 
 
 def _text_of(value: object) -> str:

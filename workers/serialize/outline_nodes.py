@@ -44,7 +44,7 @@ class OutlineNodes:
         self._order: I64 | None = None
 
     def _steps(self, tag_ids: I64) -> tuple[list[int], list[str], list[int]]:
-        """Each node's row in the table of leads, that table, and its place among the siblings it counts with, from 1."""
+        """Each node's row in the table of leads, that table, its place among its like siblings from 1."""
         tree = self.tree
         keys = tag_ids * 16 + tree.kind
         table, kinds = np.unique(keys, return_inverse=True)

@@ -115,9 +115,11 @@ class _Frame:
         excluded: NDArray[np.bool_] | None,
     ) -> None:
         # those with a negative id never print: they only count as children, and make up half of a text page
-        hidden = [ax for ax in ax_nodes if ax.nodeId[:1] == "-" and not ax.properties and _is_negative(ax.nodeId)]
+        signed = [ax for ax in ax_nodes if ax.nodeId[:1] == "-"]
+        hidden = [ax for ax in signed if not ax.properties and _is_negative(ax.nodeId)]
         if hidden:
-            ax_nodes = [ax for ax in ax_nodes if ax.nodeId[:1] != "-" or ax.properties or not _is_negative(ax.nodeId)]
+            gone = set(map(id, hidden))
+            ax_nodes = [ax for ax in ax_nodes if id(ax) not in gone]
         ids = np.fromiter((-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes), np.int64, len(ax_nodes))
         found = nodes.find(ids, document)
         if excluded is not None:
@@ -127,12 +129,8 @@ class _Frame:
         self.ax_nodes = ax_nodes
         self.nodes = nodes
         self.places: list[int] = found.tolist()
-        self.roles: list[str] = []
-        self.names: list[str] = []
         self.flags: dict[int, int] = {}
         self.out = FrameRows()
-        self.structural: list[bool] = []
-        self.kept: dict[str, int] = {}
         self._decorate()
         self.children: list[list[int] | None] = [None] * len(ax_nodes)
         for ax in hidden:
@@ -143,29 +141,24 @@ class _Frame:
         self._link()
 
     def _decorate(self) -> None:
-        roles, names, structural = self.roles, self.names, self.structural
-        special = self.nodes.special
-        is_structural: dict[str, bool] = {}
-        kept: dict[str, int] = {}
-        for i, (ax, place) in enumerate(zip(self.ax_nodes, self.places, strict=True)):
-            value = None if ax.role is None else ax.role.value
-            role = value if type(value) is str else _text_of(value)
+        ax_nodes, places = self.ax_nodes, self.places
+        roles = self.roles = [role if type(role := _value(ax.role)) is str else _text_of(role) for ax in ax_nodes]
+        names = self.names = [name if type(name := _value(ax.name)) is str else "" for ax in ax_nodes]
+        for i, ax in enumerate(ax_nodes):
             if ax.properties:
                 self._properties(i, ax)
+        special = self.nodes.special
+        for i, place in enumerate(places):
             if place in special:
-                role = self._special_role(place, role)
-            value = None if ax.name is None else ax.name.value
-            name = value if type(value) is str else ""
-            roles.append(role)
-            names.append(name)
-            known = is_structural.get(role)
-            if known is None:
-                known = is_structural[role] = role.lower() in STRUCTURAL
-            structural.append(known)
-            # a node is left out here if nothing will ever print for it
-            if not known or len(memoryview(ax.childIds)) > 2 or (name and trim(name)):
-                kept[ax.nodeId] = i
-        self.kept = kept
+                roles[i] = self._special_role(place, roles[i])
+        known = {role: role.lower() in STRUCTURAL for role in set(roles)}
+        structural = self.structural = [known[role] for role in roles]
+        # a node is left out here if nothing will ever print for it
+        self.kept = {
+            ax.nodeId: i
+            for i, (ax, bare, name) in enumerate(zip(ax_nodes, structural, names, strict=True))
+            if not bare or len(memoryview(ax.childIds)) > 2 or (name and trim(name))
+        }
 
     def _special_role(self, place: int, role: str) -> str:
         nodes = self.nodes
@@ -245,8 +238,10 @@ class _Frame:
     def _without_repeated_text(self, name: str, children: list[int]) -> list[int]:
         """The children without their texts, if those say just what the name says."""
         roles, names = self.roles, self.names
-        texts = [trim(collapse(names[k])) for k in children if roles[k] == "StaticText"]
-        if not texts or "".join(texts) != trim(collapse(name)):
+        texts = [names[k] for k in children if roles[k] == "StaticText"]
+        if not texts:
+            return children
+        if texts != [name] and "".join([trim(collapse(text)) for text in texts]) != trim(collapse(name)):
             return children
         return [k for k in children if roles[k] != "StaticText"]
 
@@ -285,12 +280,16 @@ def clean(name: str) -> str:
     return name.strip(JS_WHITESPACE)
 
 
+def _value(held: AxValue | None) -> object:
+    return None if held is None else held.value
+
+
 def _counts(ax: AxNode) -> bool:
     """Whether a node without an element of its own is one of its parent's children."""
-    name = None if ax.name is None else ax.name.value
+    name = _value(ax.name)
     if isinstance(name, str) and trim(name):
         return True
-    return len(memoryview(ax.childIds)) > 2 or _text_of(ax.role and ax.role.value).lower() not in STRUCTURAL
+    return len(memoryview(ax.childIds)) > 2 or _text_of(_value(ax.role)).lower() not in STRUCTURAL
 
 
 def _text_of(value: object) -> str:

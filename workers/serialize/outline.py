@@ -266,5 +266,7 @@ def _combined(parts: list[_Part], ids: list[list[str]]) -> OutlineRows:
         selected=tuple([flag & SELECTED != 0 for flag in flags]),
         checked=tuple([flag & CHECKED != 0 for flag in flags]),
         frame=tuple(chain.from_iterable(repeat(at, end - start) for at, start, end, _ in slices)),
+        backend_node_id=tuple(chain.from_iterable(own.backend_node_id[rows_of] for own, rows_of in rows)),
+        is_control_part=tuple(chain.from_iterable(own.control_part[rows_of] for own, rows_of in rows)),
         node=tuple(chain.from_iterable(own.node[rows_of] for own, rows_of in rows)),
     )

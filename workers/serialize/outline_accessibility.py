@@ -52,6 +52,7 @@ class FrameRows:
     node                     in the frame's tree, -1 if the document does not know it
     name                     as printed, None without one
     flags                    SELECTED, CHECKED
+    control_part             it belongs to a control that the browser draws
     urls                     (backend node id, URL) of all nodes, the pruned ones included
     """
 
@@ -62,6 +63,7 @@ class FrameRows:
     role: list[str] = field(default_factory=list)
     name: list[str | None] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
+    control_part: list[bool] = field(default_factory=list)
     urls: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -264,6 +266,9 @@ class _Frame:
         out.ax_id = [ax_nodes[i].nodeId for i in order]
         out.backend_node_id = [ax_nodes[i].backendDOMNodeId for i in order]
         out.node = [self.places[i] for i in order]
+        parts = self.nodes.control_parts
+        places = np.array(out.node, np.int64)
+        out.control_part = (parts[places] & (places >= 0)).tolist()
         out.role = [self.roles[i] for i in order]
         out.name = [clean(names[i]) if names[i] else None for i in order]
         out.flags = [flags.get(i, 0) for i in order] if flags else [0] * len(order)

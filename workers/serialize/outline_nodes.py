@@ -6,16 +6,28 @@ Everything is computed for all nodes at once; a step's text is made when somebod
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.merge.tree import DOCUMENT, ELEMENT, LINK_CHILD, LINK_CONTENT, LINK_ROOT, LINK_SHADOW, TEXT, PageTree
+from workers.merge.tree import (
+    DOCUMENT,
+    ELEMENT,
+    LINK_CHILD,
+    LINK_CONTENT,
+    LINK_ROOT,
+    LINK_SHADOW,
+    SHADOW_KINDS,
+    TEXT,
+    PageTree,
+)
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 COMMENT = 8
+_USER_AGENT = SHADOW_KINDS.index("user-agent")
 
 
 class OutlineNodes:
@@ -67,6 +79,15 @@ class OutlineNodes:
             kind = self.tree.attributes(node).get("type")
             return f"input, {kind}" if kind else tag
         return tag
+
+    @cached_property
+    def control_parts(self) -> NDArray[np.bool_]:
+        """Marks what belongs to a control that the browser draws: its shadow root's nodes, the options of a select."""
+        tree = self.tree
+        parts: NDArray[np.bool_] = np.array([tag == "option" for tag in self.tags], np.bool_)[tree.name]
+        for root in np.nonzero(tree.shadow_kind == _USER_AGENT)[0].tolist():
+            parts[root : tree.subtree_end[root]] = True
+        return parts
 
     def find(self, backend_node_ids: I64, document: int) -> I64:
         """The nodes of one document that have these ids, -1 where there is none; the later of two with one id."""

@@ -26,6 +26,9 @@ class OutlineRows:
     depth  0 for a root; what is in a frame stands below the element that shows it
     name   None where the accessibility node has none
     frame  position of the frame in the outline's frames
+    backend_node_id   None where the accessibility node has none
+    node   in the tree of the frame, -1 where the document does not know it
+    is_control_part   it belongs to a control that the browser draws, such as the steppers of a number field
     """
 
     id: tuple[str, ...]
@@ -35,8 +38,9 @@ class OutlineRows:
     selected: tuple[bool, ...]
     checked: tuple[bool, ...]
     frame: tuple[int, ...]
+    backend_node_id: tuple[int | None, ...]
     node: tuple[int, ...]
-    """In the tree of the frame, -1 where the document does not know it."""
+    is_control_part: tuple[bool, ...]
 
     def __len__(self) -> int:
         return len(self.id)

@@ -45,6 +45,7 @@ class Path:
 
 
 _FRAME_STEP = re.compile(r"i?frame(\[.*)?", re.IGNORECASE | re.DOTALL)
+_ROOT_STEP = re.compile(r"/html(\[1\])?", re.IGNORECASE)
 _TEXT_STEP = re.compile(r"/text\(\)(\[\d+\])?$", re.IGNORECASE)
 
 
@@ -62,9 +63,11 @@ def read_selector(selector: str) -> Path:
         return Path(selector, True, (), text if text.startswith("(") else f"/{text}")
     hops: list[str] = []
     way = ""
-    for step in _steps(text):
+    steps = _steps(text)
+    for step, after in zip(steps, [*steps[1:], ""], strict=True):
         way += step
-        if _FRAME_STEP.fullmatch(step.lstrip("/")):
+        # nothing but a frame's document has an `html` in it: so go the paths through <object> and <embed>
+        if _FRAME_STEP.fullmatch(step.lstrip("/")) or (_ROOT_STEP.fullmatch(after) and way != step):
             hops.append(way)
             way = ""
     return Path(selector, True, tuple(hops), way if way.strip("/") else "")

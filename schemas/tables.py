@@ -74,6 +74,7 @@ LISTINGS = pa.schema(
         # what was seen
         pa.field("listing", _TEXT),
         pa.field("listing_sha256", _TEXT),  # of the UTF-8 bytes, hex
+        pa.field("forged_lines", pa.int64()),  # lines of the listing that newlines in the page's own texts made
         pa.field("nodes", pa.int64()),  # nodes of the page tree
         pa.field("links", pa.int64()),  # browser-use's page statistics from here
         pa.field("interactive_elements", pa.int64()),

@@ -153,7 +153,7 @@ class PageCapturer:
 
     async def _take(self, page: _Page, session: PageSession) -> None:
         try:
-            await take(session, self._settings.budgets, page.started, page.taking)
+            await take(session, self._settings, page.started, page.taking)
         finally:
             page.stages.extend(page.taking.stages)
 
@@ -173,9 +173,7 @@ class PageCapturer:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(
-                    self._pool(), process_page, page.taking.payloads, self._settings.store_captures
-                )
+                return await loop.run_in_executor(self._pool(), process_page, page.taking.payloads, self._settings)
         except TimeoutError as error:
             raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
         except BrokenProcessPool as error:

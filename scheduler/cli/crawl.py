@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from scheduler.cli.listing_options import listing_options, listing_settings
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
@@ -76,6 +77,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@listing_options
 @_budget_options
 def command(
     seeds: tuple[str, ...],
@@ -93,23 +95,25 @@ def command(
     processes: int | None,
     browser: str,
     as_json: bool,
-    **budgets: float | None,
+    **others: Any,
 ) -> int:
     """Capture SEEDS into a store.
 
     SEEDS are http(s) URLs, text files with one URL a line, or `-` for standard input. Run the same command again to
     go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and commits; a second one stops at once.
-    Each `--budget-...` is how long that step of a page may take.
+    Each `--budget-...` is how long that step of a page may take; `--listing-...` is what the listing includes.
     """
     if example == bool(seeds):
         raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example alone.")
     if math.isnan(host_delay):
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
-    given = {name.removeprefix("budget_"): value for name, value in budgets.items() if value is not None}
+    listing = listing_settings(others)
+    given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
     settings = replace(
         _DEFAULTS,
         budgets=budgets_from(given),
+        listing=listing,
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,
@@ -177,8 +181,9 @@ def _run_rounds(
     store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
-    from scheduler.local import EngineLoop, run_local
+    from scheduler.local import run_local
     from scheduler.rounds import next_round, remaining
+    from workers.engine import EngineLoop
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()

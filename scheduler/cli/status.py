@@ -15,14 +15,14 @@ def command(store_path: str, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from scheduler.rounds import remaining, rounds
-    from workers.store import FolderStore, open_crawl, outcomes_by_round
+    from scheduler.rounds import remaining
+    from workers.store import FolderStore, open_crawl, outcomes_by_round, planned_rounds
 
     store = FolderStore.for_reading(store_path)
     crawl = open_crawl(store, None, None).crawl
     counted = outcomes_by_round(store)
     lines = []
-    for number in rounds(store):
+    for number in planned_rounds(store):
         left = [batch for batches in remaining(store, number).values() for batch in batches]
         lines.append(
             {

@@ -11,23 +11,22 @@ import time
 from typing import Any
 
 from schemas.errors import BrowserLost, ChannelError, PageFailed
-from schemas.settings import Budgets
+from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
 from workers.capture.taken import Taken, Taking
 from workers.capture.target import Place, TargetTaker, frames_in
 
-MAX_FRAME_TARGETS = 100
-"""Out-of-process frames of one page that are captured (browser-use 0.13.14's max_iframes)."""
-MAX_FRAME_DEPTH = 5
-"""Levels of out-of-process frames (browser-use 0.13.14's max_iframe_depth)."""
 
-
-async def take(session: PageSession, budgets: Budgets, started: float, taking: Taking) -> None:
+async def take(session: PageSession, settings: CrawlSettings, started: float, taking: Taking) -> None:
     """Fills the taking of a page. `started` is the page's start on the clock of `time.perf_counter`.
+
+    Frames in processes of their own are taken as far as the listing may show them: `listing.max_iframes` of them,
+    `listing.max_iframe_depth` levels deep.
 
     Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
     BrowserLost.
     """
+    budgets, limits = settings.budgets, settings.listing
     place = Place(0, session.session_id, session.visit.elements)
     await TargetTaker(session, place, budgets, started, taking).take()
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
@@ -36,8 +35,8 @@ async def take(session: PageSession, budgets: Budgets, started: float, taking: T
     above = [(session.session_id, 0)]
     while above:
         parent, depth = above.pop(0)
-        for target_id, session_id in await _frames_below(session, parent, depth, deadline, taking):
-            if len(targets) > MAX_FRAME_TARGETS:
+        for target_id, session_id in await _frames_below(session, parent, deadline, taking):
+            if len(targets) > limits.max_iframes or depth >= limits.max_iframe_depth:
                 taking.degradations.add("frames_capped")
                 break
             frame = Place(len(targets), session_id, None)
@@ -47,19 +46,13 @@ async def take(session: PageSession, budgets: Budgets, started: float, taking: T
     taking.payloads.append(Taken("targets", _targets(session, targets, taking)))
 
 
-async def _frames_below(
-    session: PageSession, parent: str, depth: int, deadline: float, taking: Taking
-) -> list[tuple[str, str]]:
+async def _frames_below(session: PageSession, parent: str, deadline: float, taking: Taking) -> list[tuple[str, str]]:
     try:
         async with asyncio.timeout(deadline - time.perf_counter()):
-            found = await session.out_of_process_frames(parent)
+            return await session.out_of_process_frames(parent)
     except (TimeoutError, ChannelError):
         taking.degradations.add("frame_lost")
         return []
-    if found and depth >= MAX_FRAME_DEPTH:
-        taking.degradations.add("frames_capped")
-        return []
-    return found
 
 
 async def _take_frame(

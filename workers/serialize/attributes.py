@@ -27,10 +27,20 @@ VALUE_PROPERTIES = ("valuetext", "value")
 
 def attribute_string(view: View, node: int) -> str:
     """The attributes of an element as its line prints them: `key=value key=value`, values cut to 100 characters."""
+    return " ".join(attribute_text(key, value) for key, value in shown_attributes(view, node).items())
+
+
+def attribute_text(name: str, value: str) -> str:
+    """One attribute as it prints."""
+    return f"{name}={shortened(value) if value else repr('')}"
+
+
+def shown_attributes(view: View, node: int) -> dict[str, str]:
+    """The attributes that an element's line shows, in order, values whole."""
     names = view.options.attribute_names
     shown = _collect(view, node, frozenset(names))
     if not shown:
-        return ""
+        return shown
     _dedupe(shown, names)
     role = view.tree.ax_role(node)
     if role is not None and role == view.tree.node_name(node):
@@ -43,7 +53,7 @@ def attribute_string(view: View, node: int) -> str:
         shown.pop("required", None)
     if "expanded" in shown:
         shown.pop("aria-expanded", None)
-    return " ".join(f"{key}={shortened(value) if value else repr('')}" for key, value in shown.items())
+    return shown
 
 
 def shortened(text: str) -> str:

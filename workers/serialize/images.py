@@ -15,9 +15,14 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 def image_context(final: FinalTree, node: int) -> str:
     """What the first three images in the element (itself included) tell about themselves, maybe empty."""
+    return " ".join(f"{name}={value}" for name, value in image_facts(final, node))
+
+
+def image_facts(final: FinalTree, node: int) -> list[tuple[str, str]]:
+    """The same as (name, value) pairs, values cut as they print."""
     view, tree = final.view, final.view.tree
     kept = final.simplified.final
-    parts: list[str] = []
+    parts: list[tuple[str, str]] = []
     images = visited = 0
     place, end = node, int(tree.subtree_end[node])
     while place < end and visited < MAX_VISITED and images < MAX_IMAGES:
@@ -28,19 +33,19 @@ def image_context(final: FinalTree, node: int) -> str:
                 images += bool(found)
                 parts += found
         place += 1
-    return " ".join(parts)
+    return parts
 
 
-def _describe(attributes: dict[str, str]) -> list[str]:
+def _describe(attributes: dict[str, str]) -> list[tuple[str, str]]:
     parts = []
     for label, name in _TEXTS:
         raw = attributes.get(name, "")
         text = raw.strip()
         if text and len(raw) <= MAX_RAW:
-            parts.append(f"{label}={shortened(text)}")
+            parts.append((label, shortened(text)))
     source = _file_name(attributes.get("src", ""))
     if source:
-        parts.append(f"image_src={shortened(source)}")
+        parts.append(("image_src", shortened(source)))
     return parts
 
 

@@ -16,14 +16,16 @@ CLOSED = SHADOW_KINDS.index("closed")
 
 
 class Printer:
-    """Prints one final tree; `printed` then holds the elements that have a line."""
+    """Prints one final tree; `printed` then holds the elements that have a line, `forged_lines` the number of lines
+    that newlines in the page's own texts and values made."""
 
-    __slots__ = ("_closed_hosts", "_final", "_hosts", "printed")
+    __slots__ = ("_closed_hosts", "_final", "_hosts", "forged_lines", "printed")
 
     def __init__(self, final: FinalTree) -> None:
         self._final = final
         self._hosts, self._closed_hosts = shadow_hosts(final)
         self.printed: set[int] = set()
+        self.forged_lines = 0
 
     def text(self) -> str:
         """The whole listing."""
@@ -68,7 +70,9 @@ class Printer:
                     depth += 1
         for _, _, trailer in reversed(open_ends):
             lines += trailer
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        self.forged_lines = text.count("\n") - max(len(lines) - 1, 0)
+        return text
 
     def _prefix(self, node: int) -> str:
         if node not in self._hosts:

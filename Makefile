@@ -56,7 +56,7 @@ lock: ready-python ## resolve the dependencies again and write requirements.lock
 	@PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --group dev pyproject.toml -o requirements.lock
 	@echo browser-use==0.13.14 | PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 \
-		--generate-hashes --no-header --no-annotate - -o requirements-oracle.lock
+		--generate-hashes --no-header --no-annotate --no-strip-extras - -o requirements-oracle.lock
 
 clean: ## remove .venv, caches and built files; the store stays
 	@rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

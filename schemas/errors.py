@@ -12,8 +12,8 @@
     ├── BrowserMissing        no Chromium was found; exit code 2
     ├── PageFailed            one page ended in an outcome other than a capture
     ├── BrowserLost           the browser or a connection to it is gone
-    ├── MessageRefused        a message is not one that this version can carry out
     ├── PageUnreadable        a stored capture makes no sense
+    ├── MessageRefused        a message is not one that this version can carry out
     ├── RecordRefused         a record does not fit its batch, or a row its table; a defect of the program
     └── ChannelError          a CDP call failed
         ├── CommandFailed     the browser answered with an error
@@ -109,16 +109,16 @@ class PageFailed(PagestateError):
         return f"{self.outcome}: {self.detail}" if self.detail else self.outcome
 
 
-class MessageRefused(PagestateError):
-    """A message is not one that this version can carry out; sending it again changes nothing."""
-
-    kind = "message_refused"
-
-
 class PageUnreadable(PagestateError):
     """A stored capture cannot be merged: a payload of it makes no sense."""
 
     kind = "page_unreadable"
+
+
+class MessageRefused(PagestateError):
+    """A message is not one that this version can carry out; sending it again changes nothing."""
+
+    kind = "message_refused"
 
 
 class RecordRefused(PagestateError):

@@ -198,15 +198,6 @@ def _shaped(default: Any, stored: Any, path: str) -> Any:
     return replace(cast(Any, default), **changes)
 
 
-def listing_settings_of(stored: Mapping[str, Any]) -> ListingSettings:
-    """The listing's settings from what `CrawlSettings.as_json` stored; what a store does not name is at its default."""
-    known = {f.name for f in fields(ListingSettings)}
-    given = {name: value for name, value in dict(stored.get("listing") or {}).items() if name in known}
-    if "include_attributes" in given:
-        given["include_attributes"] = tuple(given["include_attributes"])
-    return ListingSettings(**given)
-
-
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:
     """The default budgets with some replaced, in seconds; an unknown name is an error that suggests the nearest."""
     known = [f.name for f in fields(Budgets)]

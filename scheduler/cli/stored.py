@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.capture import Capture
 from schemas.errors import PageUnreadable, SeedError, StoreDamaged, StoreError
-from schemas.settings import ListingSettings, listing_settings_of
+from schemas.settings import CrawlSettings, ListingSettings
 from workers.merge import PayloadError, merge
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.options import ListingOptions
@@ -64,4 +64,4 @@ def stored_page(store_path: str, url: str) -> StoredPage:
         raise SeedError(
             f"The store {store_path} has no page {url}; pagestate status --store {store_path} tells what it has."
         )
-    return StoredPage(store, pages[0], listing_settings_of(crawl.settings))
+    return StoredPage(store, pages[0], CrawlSettings.from_json(crawl.settings).listing)

@@ -186,7 +186,7 @@ def test_pixel_ratio(pages: ModuleType, metrics: object, ratio: float) -> None:
         ("dom_document", b'"nodeType":9', b'"nodeType":900', "$.root.nodeType"),
         ("dom_document", b'"nodeName":"BODY"', b'"nodeName":7', "$.root.children[0].children[0].nodeName"),
         ("ax_tree", b'"nodes"', b'"wrong"', "$.nodes"),
-        ("ax_tree", b'"backendDOMNodeId":4', b'"backendDOMNodeId":"4"', "nodes[].backendDOMNodeId"),
+        ("ax_tree", b'"backendDOMNodeId":4', b'"backendDOMNodeId":"4"', "$.nodes[0].backendDOMNodeId"),
     ],
 )
 def test_malformed_payloads_are_named(pages: ModuleType, kind: str, old: bytes, new: bytes, field: str) -> None:

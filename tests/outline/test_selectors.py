@@ -80,13 +80,15 @@ def test_every_path_of_an_outline_leads_back(framed: Capture, shadowed: Capture)
 
 
 def test_into_shadow_roots_open_and_closed(shadowed: Capture) -> None:
-    assert focus(shadowed, "x-closed button").rows.name == ("Closed btn",)
-    assert focus(shadowed, "x-nest a").rows.name[0] == "nested link"
+    assert focus(shadowed, "xpath=//x-closed//button").rows.name == ("Closed btn",)
+    assert focus(shadowed, "div > a").rows.name[0] == "nested link"
+    assert focus(shadowed, "button:first-child").rows.name == ("Open btn",)
     assert focus(shadowed, "xpath=//x-open//button").rows.name == ("Open btn",)
     with pytest.raises(SelectorError):
-        focus(shadowed, "x-closed > button")
+        focus(shadowed, "x-closed button")  # a selector is matched in one tree, as a browser does
     with pytest.raises(SelectorError):
-        focus(shadowed, "x-closed input div")  # the browser's own shadow root
+        focus(shadowed, "xpath=//x-closed//input//div")  # the browser's own shadow root
+    assert serialize_outline(shadowed, OutlineOptions(ignore=("button",))).rows.role.count("button") == 0
 
 
 def test_an_iframe_at_the_end_of_an_xpath_is_its_document(framed: Capture) -> None:

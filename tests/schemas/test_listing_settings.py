@@ -8,7 +8,7 @@ import json
 import pytest
 
 from schemas.errors import SettingError
-from schemas.settings import CrawlSettings, ListingSettings, listing_settings_of
+from schemas.settings import CrawlSettings, ListingSettings
 from workers.serialize.options import ListingOptions
 
 ODD = ListingSettings(
@@ -25,11 +25,11 @@ ODD = ListingSettings(
 @pytest.mark.parametrize("listing", [ListingSettings(), ODD])
 def test_what_a_store_keeps_gives_the_same_settings(listing: ListingSettings) -> None:
     stored = json.loads(json.dumps(CrawlSettings(listing=listing).as_json()))
-    assert listing_settings_of(stored) == listing
+    assert CrawlSettings.from_json(stored).listing == listing
 
 
 def test_a_store_that_names_none_has_the_defaults() -> None:
-    assert listing_settings_of({}) == ListingSettings()
+    assert CrawlSettings.from_json({}).listing == ListingSettings()
 
 
 @pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(ListingSettings)])

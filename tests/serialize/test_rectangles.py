@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.serialize import rectangles
-from workers.serialize.rectangles import Occluders, Rect, crossing_pairs
+from workers.serialize.rectangles import Occluders, Rect, left_over
 
 numbers = st.integers(0, 12)
 
@@ -90,11 +90,37 @@ def test_answers_equal_the_plain_union(added: list[tuple[Rect, int]], asked: lis
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(rects(), max_size=40))
-def test_crossing_pairs_are_complete(found: list[Rect]) -> None:
-    rows = np.array(found, np.float64).reshape(-1, 4)
-    left, right = crossing_pairs(rows)
-    pairs = {frozenset(p) for p in zip(left.tolist(), right.tolist(), strict=True)}
-    wanted = {frozenset((i, j)) for i in range(len(found)) for j in range(i) if rectangles.crosses(found[i], found[j])}
-    assert pairs == wanted
-    assert len(left) == len(wanted)
+@given(rects(), st.lists(rects(), max_size=40))
+def test_many_cuts_leave_what_few_cuts_leave(rect: Rect, others: list[Rect]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rectangles, "_FEW", 0)
+        many = left_over(rect, others)
+        patch.setattr(rectangles, "_FEW", 1000)
+        assert many == left_over(rect, others)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(rects(), max_size=25))
+def test_the_union_is_worked_out_only_where_it_may_fill_up(added: list[Rect]) -> None:
+    # Given a limit that the union reaches exactly
+    plain = PlainUnion(10**6)
+    for rect in added:
+        plain.add(rect)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rectangles, "MAX_STORED", len(plain.stored))
+        # When it is only estimated, then it is never taken for smaller than it is
+        occluders = Occluders(np.array(added, np.float64).reshape(-1, 4), np.arange(len(added))[::-1])
+        assert occluders.is_worked_out
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_hostile_page_takes_bounded_time(flat: bool) -> None:
+    # Given six thousand occluders that all overlap, and one below them all
+    size = 1.0 if flat else 60.0
+    grid = [(float(i % 100) * 7, float(i // 100) * 5) for i in range(6_000)]
+    rows = [(x, y, x + 60.0, y if flat else y + size) for x, y in grid]
+    rows.append((0.0, 0.0, 1000.0, 1000.0))
+    occluders = Occluders(np.array(rows), np.arange(len(rows))[::-1])
+    # Then every answer is there at once
+    asked = np.array(rows[:2000])
+    assert occluders.cover(asked, np.zeros(len(asked), np.int64)).all()

@@ -6,6 +6,7 @@ Order inside a node: content document, children, shadow roots. That is the order
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.capture import Capture
@@ -19,10 +20,11 @@ FRAME_NAMES = frozenset({"IFRAME"})
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Nodes in pre-order, the index of each one's parent (-1 for the root), and where each target's root stands."""
+    """Nodes in pre-order, each one's parent (-1 for the root), the end of its subtree, where targets' roots stand."""
 
     nodes: list[DomNode]
     parents: list[int]
+    ends: list[int]
     target_roots: dict[int, int]
 
 
@@ -124,32 +126,45 @@ def _source(node: DomNode) -> str:
 def _flatten(root: DomNode, attached: dict[int, int]) -> Flat:
     nodes: list[DomNode] = []
     parents: list[int] = []
+    ends: list[int] = []
     target_roots = {0: 0}
-    stack, above = [root], [-1]
-    while stack:
-        node = stack.pop()
-        index = len(nodes)
-        nodes.append(node)
-        parents.append(above.pop())
-        shadow_roots = node.shadowRoots
-        children = node.children
-        if shadow_roots:
-            for shadow_root in shadow_roots:
-                shadow_root.shadowRootType = shadow_root.shadowRootType or "unknown"
-            stack.extend(shadow_roots[::-1])
-            above.extend([index] * len(shadow_roots))
-            if children:
-                roots = {s.nodeId for s in shadow_roots if s.nodeId}
-                children = [c for c in children if c.nodeId not in roots]
-        if children:
-            stack.extend(children[::-1])
-            above.extend([index] * len(children))
-        content = node.contentDocument
-        if content is not None:
-            if content.nodeType != DOCUMENT_NODE:
-                raise PayloadError("dom_document", "contentDocument.nodeType", f"is {content.nodeType}, not a document")
-            stack.append(content)
-            above.append(index)
-        if node.nodeType == DOCUMENT_NODE and id(node) in attached:
-            target_roots[attached[id(node)]] = index
-    return Flat(nodes, parents, target_roots)
+    add, add_parent, add_end = nodes.append, parents.append, ends.append
+    count, parent = 0, -1
+    row = iter([root])
+    above: list[tuple[Iterator[DomNode], int]] = []
+    while True:
+        for node in row:
+            add(node)
+            add_parent(parent)
+            if attached and id(node) in attached:
+                target_roots[attached[id(node)]] = count
+            count += 1
+            add_end(count)
+            below = node.children
+            if node.shadowRoots or node.contentDocument is not None:
+                below = _below(node)
+            if below:
+                above.append((row, parent))
+                row, parent = iter(below), count - 1
+                break
+        else:
+            if not above:
+                return Flat(nodes, parents, ends, target_roots)
+            ends[parent] = count
+            row, parent = above.pop()
+
+
+def _below(node: DomNode) -> list[DomNode]:
+    """What hangs under a node that has more than children."""
+    below = node.children or []
+    if node.shadowRoots:
+        for shadow_root in node.shadowRoots:
+            shadow_root.shadowRootType = shadow_root.shadowRootType or "unknown"
+        roots = {s.nodeId for s in node.shadowRoots if s.nodeId}
+        below = [*(c for c in below if c.nodeId not in roots), *node.shadowRoots]
+    content = node.contentDocument
+    if content is not None:
+        if content.nodeType != DOCUMENT_NODE:
+            raise PayloadError("dom_document", "contentDocument.nodeType", f"is {content.nodeType}, not a document")
+        below = [content, *below]
+    return below

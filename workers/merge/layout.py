@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import msgspec
 import numpy as np
@@ -23,14 +22,14 @@ from workers.merge.payloads import (
     SnapshotDocument,
     decode,
 )
+from workers.merge.rows import Rectangles, four_numbers, style_numbers, style_texts
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
 FALLBACK_CSS_WIDTH = 1920.0
 """Viewport width where layout metrics name none (browser-use 0.13.14, dom/service.py)."""
-MAX_COORDINATE = 1e100
-"""Beyond any layout (Chromium clamps at 2**25 px), and small enough that areas stay finite."""
 MAX_RATIO = 1e6
 """Beyond any zoom; a ratio outside its range counts as unknown."""
 SENSITIVE_TYPES = frozenset({"password", "file", "hidden"})
@@ -42,22 +41,22 @@ SENSITIVE_AUTOCOMPLETE = ("cc-", "one-time-code")
 class Records:
     """Columns of snapshot records, one row per snapshot node of a target, documents one after the other.
 
-    Rectangles are (x, y, width, height). `layout` is the row in the layout columns, -1 without layout.
-    `style` is the row in `style_rows`, -1 where no styles are known. Flags: 1 set, 0 not set, -1 unknown.
+    Flags: 1 set, 0 not set, -1 unknown. `layout` is the row in the layout columns (from bounds on), -1 without layout;
+    these columns have a last row for that case. `style` is the row in `style_rows`, -1 where no styles are known.
+    Rectangles are (x, y, width, height); those of scroll and client are appended to what the caller passed.
     """
 
     backend_node_id: I64
-    document: I64
-    layout: I64
+    document: I32
+    layout: I32
     is_clickable: NDArray[np.int8]
     input_checked: NDArray[np.int8]
     input_values: dict[int, str]
     bounds: F64
     paint_order: I64
-    scroll_rect: F64
-    client_rect: F64
-    style: I64
+    style: I32
     style_rows: list[tuple[str | None, ...]]
+    layout_rows: int
 
 
 def read_metrics(payload: Payload | None) -> LayoutMetrics | None:
@@ -82,46 +81,50 @@ def device_pixel_ratio(metrics: LayoutMetrics | None) -> float:
     return ratio if 1 / MAX_RATIO <= ratio <= MAX_RATIO else 1.0
 
 
-def read_records(payload: Payload, ratio: float) -> tuple[Records, int]:
+def read_records(payload: Payload, ratio: float, scroll: Rectangles, client: Rectangles) -> tuple[Records, int]:
     """All records of one target and the number of surrogates replaced; bounds are divided by the pixel ratio."""
     snapshot, replaced = decode(SNAPSHOT_DECODER, payload)
-    parts = [_Part(snapshot, number, document) for number, document in enumerate(snapshot.documents)]
-    sizes = [len(d.nodes.backendNodeId) for d in snapshot.documents]
-    starts = np.cumsum([0, *sizes])
-    layout = np.full(int(starts[-1]), -1, np.int64)
-    rows = 0
+    table: dict[bytes, int] = {}
+    parts = [_Part(snapshot, number, document, table) for number, document in enumerate(snapshot.documents)]
+    ids = [d.nodes.backendNodeId for d in snapshot.documents]
+    count = sum(map(len, ids))
+    layout = np.full(count, -1, np.int32)
+    document = np.zeros(count, np.int32)
+    clickable = np.full(count, -1, np.int8)
+    checked = np.full(count, -1, np.int8)
     input_values: dict[int, str] = {}
-    clickable = np.full(int(starts[-1]), -1, np.int8)
-    checked = np.full(int(starts[-1]), -1, np.int8)
-    for part, start, size in zip(parts, starts, sizes, strict=False):
-        node_index = part.node_index
+    start = rows = 0
+    for number, part in enumerate(parts):
+        end = start + part.size
+        many = len(part.node_index)
         # reversed, so that the first layout row of a node wins
-        layout[start + node_index[::-1]] = rows + np.arange(len(node_index) - 1, -1, -1)
-        rows += len(node_index)
+        layout[start + part.node_index[::-1]] = np.arange(rows + many - 1, rows - 1, -1)
+        document[start:end] = number
         for column, indexes in ((clickable, part.clickable), (checked, part.checked)):
             if indexes is not None:
-                column[start : start + size] = 0
+                column[start:end] = 0
                 column[start + indexes] = 1
         for index, text in part.input_values().items():
-            input_values[int(start) + index] = text
-    table: dict[tuple[int, ...], int] = {}
-    style = [s for part in parts for s in part.style_numbers(table)]
-    bounds = _stack([p.bounds for p in parts])
+            input_values[start + index] = text
+        raw = part.document.layout
+        scroll.add(f"{part.field}.layout.scrollRects", raw.scrollRects, many)
+        client.add(f"{part.field}.layout.clientRects", raw.clientRects, many)
+        start, rows = end, rows + many
+    bounds = _joined([p.bounds for p in parts])
     records = Records(
         backend_node_id=_integers(
-            "nodes.backendNodeId", [b for d in snapshot.documents for b in d.nodes.backendNodeId]
+            "nodes.backendNodeId", ids[0] if len(ids) == 1 else [b for part in ids for b in part]
         ),
-        document=np.repeat(np.arange(len(sizes)), sizes),
+        document=document,
         layout=layout,
         is_clickable=clickable,
         input_checked=checked,
         input_values=input_values,
         bounds=bounds if ratio == 1.0 else bounds / ratio,
-        paint_order=np.concatenate([p.paint_order for p in parts]) if parts else np.empty(0, np.int64),
-        scroll_rect=_stack([p.scroll_rect for p in parts]),
-        client_rect=_stack([p.client_rect for p in parts]),
-        style=np.array(style, np.int64),
-        style_rows=[_style_row(row, snapshot.strings) for row in table],
+        paint_order=np.array([p for part in parts for p in part.paint_order] + [-1], np.int64),
+        style=np.array([s for part in parts for s in part.style] + [-1], np.int32),
+        style_rows=[style_texts(row, snapshot.strings) for row in table],
+        layout_rows=rows,
     )
     return records, replaced
 
@@ -133,17 +136,16 @@ class _Part:
         "bounds",
         "checked",
         "clickable",
-        "client_rect",
         "document",
         "field",
         "node_index",
         "paint_order",
-        "scroll_rect",
         "size",
         "strings",
+        "style",
     )
 
-    def __init__(self, snapshot: Snapshot, number: int, document: SnapshotDocument) -> None:
+    def __init__(self, snapshot: Snapshot, number: int, document: SnapshotDocument, styles: dict[bytes, int]) -> None:
         self.field = f"documents[{number}]"
         self.document = document
         self.strings = snapshot.strings
@@ -151,19 +153,15 @@ class _Part:
         layout = document.layout
         self.node_index = self._indexes("layout.nodeIndex", layout.nodeIndex)
         count = len(self.node_index)
-        for name in ("bounds", "styles", "paintOrders", "scrollRects", "clientRects"):
-            length = len(getattr(layout, name))
-            if length != count and (length or name == "bounds"):
-                raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", f"has {length} of {count} rows")
-        self.bounds = np.fromiter(chain.from_iterable(layout.bounds), np.float64, 4 * count).reshape(count, 4)
-        self._finite("bounds", self.bounds)
-        self.paint_order = (
-            _integers(f"{self.field}.layout.paintOrders", layout.paintOrders)
-            if layout.paintOrders
-            else np.full(count, -1, np.int64)
-        )
-        self.scroll_rect = self._rectangles("scrollRects", layout.scrollRects)
-        self.client_rect = self._rectangles("clientRects", layout.clientRects)
+        self.bounds = four_numbers(f"{self.field}.layout.bounds", layout.bounds, count)
+        self.style = style_numbers(f"{self.field}.layout.styles", layout.styles, count, styles)
+        self.paint_order = layout.paintOrders or [-1] * count
+        if len(self.paint_order) != count:
+            raise PayloadError(
+                "layout_snapshot", f"{self.field}.layout.paintOrders", f"has {len(self.paint_order)} of {count} rows"
+            )
+        if count and max(max(self.paint_order), -min(self.paint_order)) >= 2**63:
+            raise PayloadError("layout_snapshot", f"{self.field}.layout.paintOrders", "has a number beyond 64 bits")
         nodes = document.nodes
         self.clickable = self._flags("nodes.isClickable.index", nodes.isClickable)
         self.checked = self._flags("nodes.inputChecked.index", nodes.inputChecked)
@@ -172,35 +170,9 @@ class _Part:
         return None if rare is None else self._indexes(name, rare.index)
 
     def _indexes(self, name: str, values: Sequence[int]) -> I64:
-        indexes = _integers(f"{self.field}.{name}", values)
-        if len(indexes) and (int(indexes.min()) < 0 or int(indexes.max()) >= self.size):
+        if values and (min(values) < 0 or max(values) >= self.size):
             raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range: {self.size} nodes")
-        return indexes
-
-    def _rectangles(self, name: str, rows: list[list[float]]) -> F64:
-        """One row per layout row; NaN where the payload has an empty list."""
-        out = np.full((len(self.node_index), 4), np.nan)
-        if not rows:
-            return out
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        filled = lengths == 4
-        if not np.all(filled | (lengths == 0)):
-            raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", "has a row that is not four numbers")
-        found = np.fromiter(chain.from_iterable(rows), np.float64, 4 * int(filled.sum())).reshape(-1, 4)
-        self._finite(name, found)
-        out[filled] = found
-        return out
-
-    def _finite(self, name: str, rectangles: F64) -> None:
-        if len(rectangles) and float(np.abs(rectangles).max()) > MAX_COORDINATE:
-            raise PayloadError("layout_snapshot", f"{self.field}.layout.{name}", "has a coordinate out of all bounds")
-
-    def style_numbers(self, table: dict[tuple[int, ...], int]) -> list[int]:
-        """For each layout row the number of its combination of styles in `table`, which grows."""
-        styles = self.document.layout.styles
-        if not styles:
-            return [-1] * len(self.node_index)
-        return [table.setdefault(tuple(row), len(table)) if row else -1 for row in styles]
+        return np.array(values, np.int64)
 
     def input_values(self) -> dict[int, str]:
         """Live values by node index; a text value takes precedence over an input value, sensitive fields have none."""
@@ -239,10 +211,6 @@ def is_sensitive(attributes: dict[str, str]) -> bool:
     )
 
 
-def _style_row(row: tuple[int, ...], strings: list[str]) -> tuple[str | None, ...]:
-    return tuple(strings[i] if 0 <= i < len(strings) else None for i in row)
-
-
 def _integers(field: str, values: Sequence[int]) -> I64:
     try:
         return np.array(values, np.int64)
@@ -250,5 +218,8 @@ def _integers(field: str, values: Sequence[int]) -> I64:
         raise PayloadError("layout_snapshot", field, "has a number beyond 64 bits") from error
 
 
-def _stack(parts: list[F64]) -> F64:
-    return np.concatenate(parts) if parts else np.empty((0, 4))
+def _joined(parts: list[F64]) -> F64:
+    """The bounds of all documents; each part's last row, which is none, gives way to the one at the end of all."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([*(part[:-1] for part in parts), np.full((1, 4), np.nan)])

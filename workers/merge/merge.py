@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
-from msgspec import Raw
 from numpy.typing import NDArray
 
 from schemas.capture import Capture
 from workers.merge.accessibility import ax_nodes
 from workers.merge.document import Flat, documents
 from workers.merge.layout import Records, device_pixel_ratio, read_metrics, read_records
-from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, Targets, decode
+from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, RawAxNode, Targets, decode
+from workers.merge.rows import Rectangles
+from workers.merge.search import contains
 from workers.merge.tree import (
     DOCUMENT,
     ELEMENT,
@@ -20,15 +23,20 @@ from workers.merge.tree import (
     LINK_SHADOW,
     SHADOW_KINDS,
     PageTree,
+    Plain,
     Target,
 )
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MAX_PROBED_ELEMENTS = 10_000
 """A top document with more elements has no listener flags (browser-use 0.13.14, dom/service.py)."""
 MAX_LISTENER_ELEMENTS = 100
 """A target with more elements that listen has no listener flags (same place)."""
+EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
+"""An element with this attribute, or one that begins like it, may stay out of the listing (same version)."""
 LISTENER_TYPES = frozenset({"click", "mousedown", "mouseup", "pointerdown", "pointerup"})
 
 
@@ -43,15 +51,14 @@ def merge(capture: Capture) -> PageTree:
     replaced += count
     columns = _Columns(flat)
     nodes = flat.nodes
-    kind = columns.kind
     values = [n.nodeValue for n in nodes]
     attributes_raw = [n.attributes for n in nodes]
     frame_ids = {i: n.frameId for i, n in enumerate(nodes) if n.frameId}
     nodes.clear()  # the decoded document is the largest thing in memory; the other payloads come after it
-    layout = _Layout(len(kind))
-    ax = np.full(len(kind), -1, np.int32)
-    ax_raw: list[Raw] = []
-    listens = np.zeros(len(kind), np.bool_)
+    layout = _Layout(columns.count)
+    ax = np.full(columns.count, -1, np.int32)
+    ax_found: list[RawAxNode] = []
+    listens = np.zeros(columns.count, np.bool_)
     out = []
     metrics = None
     for ordinal in sorted({p.target for p in capture.payloads}):
@@ -68,25 +75,23 @@ def merge(capture: Capture) -> PageTree:
                 flat.target_roots.get(ordinal, -1),
             )
         )
-        if not len(mine):
-            continue
         ids = columns.backend_node_id[mine]
         snapshot = next(capture.of("layout_snapshot", ordinal), None)
         if snapshot is not None:
-            records, count = read_records(snapshot, ratio)
+            records, count = read_records(snapshot, ratio, layout.scroll, layout.client)
             replaced += count
             layout.add(records, mine, ids)
-        raw, ax_ids, count = ax_nodes(capture, ordinal)
+        found_ax, keys, count = ax_nodes(capture, ordinal)
         replaced += count
-        rows = _last_with(ax_ids, ids)
-        ax[mine] = np.where(rows >= 0, rows + len(ax_raw), -1)
-        ax_raw += raw
+        rows = _last_with(keys, ids)
+        ax[mine] = np.where(rows >= 0, rows + len(ax_found), -1)
+        ax_found += found_ax
         _mark_listeners(capture, ordinal, columns, mine, listens)
     return PageTree(
         url=targets.url,
         title=targets.title,
         targets=tuple(out),
-        kind=kind,
+        kind=columns.kind,
         link=columns.link,
         parent=columns.parent,
         subtree_end=columns.subtree_end,
@@ -99,11 +104,17 @@ def merge(capture: Capture) -> PageTree:
         values=values,
         attributes_raw=attributes_raw,
         frame_ids=frame_ids,
+        may_exclude=any(
+            contains(p.data, EXCLUDE_ATTRIBUTE.encode())
+            for p in capture.payloads
+            if p.kind in ("dom_document", "dom_subtree")
+        ),
         has_record=layout.has_record,
         document=layout.document,
+        layout=layout.layout,
         bounds=layout.bounds,
-        client_rect=layout.client_rect,
-        scroll_rect=layout.scroll_rect,
+        client=layout.client,
+        scroll=layout.scroll,
         paint_order=layout.paint_order,
         style=layout.style,
         style_rows=tuple(layout.style_rows),
@@ -111,11 +122,12 @@ def merge(capture: Capture) -> PageTree:
         input_checked=layout.input_checked,
         input_values=layout.input_values,
         ax=ax,
-        ax_raw=ax_raw,
+        ax_nodes=ax_found,
         ax_payloads=tuple(p for p in capture.payloads if p.kind == "ax_tree"),
         has_listener=listens,
         metrics=metrics,
         surrogates_replaced=replaced,
+        plain=columns.plain(layout.has_record, layout.layout, layout.style, ax),
     )
 
 
@@ -158,7 +170,11 @@ class _Columns:
     """The columns that come from the document alone."""
 
     __slots__ = (
+        "_ends",
+        "_names",
+        "_parents",
         "backend_node_id",
+        "count",
         "kind",
         "link",
         "name",
@@ -172,31 +188,46 @@ class _Columns:
 
     def __init__(self, flat: Flat) -> None:
         nodes = flat.nodes
-        count = len(nodes)
-        self.kind = np.fromiter((n.nodeType for n in nodes), np.int8, count)
-        self.parent = np.array(flat.parents, np.int32)
-        sizes = [1] * count
-        parents = flat.parents
-        for i in range(count - 1, 0, -1):
-            sizes[parents[i]] += sizes[i]
-        self.subtree_end = np.arange(count, dtype=np.int32) + np.array(sizes, np.int32)
+        self.count = count = len(nodes)
+        self.kind = np.frombuffer(bytes([n.nodeType for n in nodes]), np.int8)
+        self._parents = array("i", flat.parents)
+        self._ends = array("i", flat.ends)
+        self.parent = np.frombuffer(self._parents, np.int32)
+        self.subtree_end = np.frombuffer(self._ends, np.int32)
         table: dict[str, int] = {}
-        self.name = np.array([table.setdefault(n.nodeName, len(table)) for n in nodes], np.int32)
+        number = table.setdefault
+        self._names = [number(n.nodeName, len(table)) for n in nodes]
+        self.name = np.array(self._names, np.int32)
         self.names = tuple(table)
-        self.backend_node_id = np.fromiter((n.backendNodeId for n in nodes), np.int64, count)
-        self.scrollable = np.fromiter((n.isScrollable for n in nodes), np.bool_, count)
-        kinds_of_shadow = {text: i for i, text in enumerate(SHADOW_KINDS)}
-        unknown = kinds_of_shadow["unknown"]
-        self.shadow_kind = np.fromiter(
-            (kinds_of_shadow.get(n.shadowRootType, unknown) if n.shadowRootType else 0 for n in nodes), np.int8, count
-        )
+        self.backend_node_id = np.array([n.backendNodeId for n in nodes], np.int64)
+        self.scrollable = np.zeros(count, np.bool_)
+        self.scrollable[[i for i, n in enumerate(nodes) if n.isScrollable]] = True
+        self.shadow_kind = np.zeros(count, np.int8)
         self.link = np.full(count, LINK_CHILD, np.int8)
-        self.link[self.shadow_kind > 0] = LINK_SHADOW
+        kinds_of_shadow = {text: i for i, text in enumerate(SHADOW_KINDS)}
+        for i in [i for i, n in enumerate(nodes) if n.shadowRootType]:
+            self.shadow_kind[i] = kinds_of_shadow.get(nodes[i].shadowRootType, kinds_of_shadow["unknown"])
+            self.link[i] = LINK_SHADOW
         self.link[self.kind == DOCUMENT] = LINK_CONTENT
         self.link[0] = LINK_ROOT
         self.target = np.zeros(count, np.int32)
         for ordinal, root in sorted(flat.target_roots.items(), key=lambda item: item[1]):
             self.target[root : self.subtree_end[root]] = ordinal
+
+    def plain(self, has_record: Flags, layout: I32, style: I32, ax: I32) -> Plain:
+        """The columns for loops, with those of others."""
+        tags = [name.lower() for name in self.names]
+        return Plain(
+            kind=self.kind.tobytes(),
+            link=self.link.tobytes(),
+            parent=self._parents,
+            subtree_end=self._ends,
+            tag=[tags[n] for n in self._names],
+            has_record=has_record.tobytes(),
+            layout=array("i", layout.tobytes()),
+            style=array("i", style.tobytes()),
+            ax=array("i", ax.tobytes()),
+        )
 
     def rows_of(self, ordinal: int) -> I64:
         """The nodes of one target, in pre-order."""
@@ -215,15 +246,17 @@ class _Layout:
     """The columns that come from the snapshots, filled target by target."""
 
     __slots__ = (
+        "_rows",
         "bounds",
-        "client_rect",
+        "client",
         "document",
         "has_record",
         "input_checked",
         "input_values",
         "is_clickable",
+        "layout",
         "paint_order",
-        "scroll_rect",
+        "scroll",
         "style",
         "style_rows",
     )
@@ -231,33 +264,36 @@ class _Layout:
     def __init__(self, count: int) -> None:
         self.has_record = np.zeros(count, np.bool_)
         self.document = np.full(count, -1, np.int32)
+        self.layout = np.full(count, -1, np.int32)
         self.bounds = np.full((count, 4), np.nan)
-        self.client_rect = np.full((count, 4), np.nan)
-        self.scroll_rect = np.full((count, 4), np.nan)
+        self.client = Rectangles()
+        self.scroll = Rectangles()
         self.paint_order = np.full(count, -1, np.int64)
         self.style = np.full(count, -1, np.int32)
         self.style_rows: list[tuple[str | None, ...]] = []
         self.is_clickable = np.full(count, -1, np.int8)
         self.input_checked = np.full(count, -1, np.int8)
         self.input_values: dict[int, str] = {}
+        self._rows = 0
 
     def add(self, records: Records, nodes: I64, ids: I64) -> None:
         """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier."""
         rows = _last_with(records.backend_node_id, ids)
-        nodes, rows = nodes[rows >= 0], rows[rows >= 0]
+        known = rows >= 0
+        if not known.all():
+            nodes, rows = nodes[known], rows[known]
         self.has_record[nodes] = True
         self.document[nodes] = records.document[rows]
         self.is_clickable[nodes] = records.is_clickable[rows]
         self.input_checked[nodes] = records.input_checked[rows]
         layout = records.layout[rows]
-        laid = nodes[layout >= 0]
-        layout = layout[layout >= 0]
-        self.bounds[laid] = records.bounds[layout]
-        self.client_rect[laid] = records.client_rect[layout]
-        self.scroll_rect[laid] = records.scroll_rect[layout]
-        self.paint_order[laid] = records.paint_order[layout]
+        # row -1, without layout, is the last of these columns
+        self.bounds[nodes] = records.bounds[layout]
+        self.paint_order[nodes] = records.paint_order[layout]
         style = records.style[layout]
-        self.style[laid] = np.where(style >= 0, style + len(self.style_rows), -1)
+        self.style[nodes] = np.where(style >= 0, style + len(self.style_rows), -1) if self.style_rows else style
+        self.layout[nodes] = np.where(layout >= 0, layout + self._rows, -1) if self._rows else layout
+        self._rows += records.layout_rows
         self.style_rows += records.style_rows
         if records.input_values:
             for node, row in zip(nodes.tolist(), rows.tolist(), strict=True):

@@ -74,14 +74,14 @@ class SnapshotNodes(Struct, gc=False):
 
 
 class SnapshotLayout(Struct, gc=False):
-    """CDP `LayoutTreeSnapshot`."""
+    """CDP `LayoutTreeSnapshot`; rows of numbers stay undecoded, because most of them repeat or are never asked for."""
 
     nodeIndex: list[int]
-    bounds: list[tuple[float, float, float, float]]
-    styles: list[list[int]] = []
+    bounds: Raw
+    styles: Raw = Raw()
     paintOrders: list[int] = []
-    scrollRects: list[list[float]] = []
-    clientRects: list[list[float]] = []
+    scrollRects: Raw = Raw()
+    clientRects: Raw = Raw()
 
 
 class SnapshotDocument(Struct, gc=False):
@@ -98,16 +98,23 @@ class Snapshot(Struct, gc=False):
     strings: list[str]
 
 
-class AxNodes(Struct, gc=False):
-    """The result of `Accessibility.getFullAXTree`, each node undecoded."""
+class RawAxNode(Struct, gc=False):
+    """A CDP `AXNode` with the one field by which it is found, and those that may be asked for undecoded.
 
-    nodes: list[Raw]
-
-
-class AxHead(Struct, gc=False):
-    """The one field by which an accessibility node is found."""
+    `sources` and `ignoredReasons`, the bulk of its bytes, lie inside these or are skipped.
+    """
 
     backendDOMNodeId: Whole = 0
+    role: Raw = Raw()
+    name: Raw = Raw()
+    properties: Raw = Raw()
+    childIds: Raw = Raw()
+
+
+class AxNodes(Struct, gc=False):
+    """The result of `Accessibility.getFullAXTree`."""
+
+    nodes: list[RawAxNode]
 
 
 class AxValue(Struct, gc=False):
@@ -124,16 +131,12 @@ class AxProperty(Struct, gc=False):
 
 
 class AxNode(Struct, gc=False):
-    """CDP `AXNode` without `sources` and `ignoredReasons`, the bulk of its bytes."""
+    """CDP `AXNode`, so far as it is looked at when values in it are masked."""
 
-    nodeId: str = ""
-    ignored: bool = False
     role: AxValue | None = None
     name: AxValue | None = None
-    description: AxValue | None = None
     properties: list[AxProperty] = []
     childIds: list[str] = []
-    backendDOMNodeId: int = 0
 
 
 class Listener(Struct, gc=False):
@@ -204,13 +207,18 @@ DOCUMENT_DECODER = msgspec.json.Decoder(DomDocument)
 SUBTREE_DECODER = msgspec.json.Decoder(DomSubtree)
 SNAPSHOT_DECODER = msgspec.json.Decoder(Snapshot)
 AX_DECODER = msgspec.json.Decoder(AxNodes)
-AX_HEAD_DECODER = msgspec.json.Decoder(AxHead)
 AX_NODE_DECODER = msgspec.json.Decoder(AxNode)
+AX_VALUE_DECODER = msgspec.json.Decoder(AxValue | None)
+AX_PROPERTIES_DECODER = msgspec.json.Decoder(list[AxProperty])
 LISTENERS_DECODER = msgspec.json.Decoder(Listeners)
 TARGETS_DECODER = msgspec.json.Decoder(Targets)
 METRICS_DECODER = msgspec.json.Decoder(LayoutMetrics)
 STRINGS_DECODER = msgspec.json.Decoder(list[str])
 STRING_ROWS_DECODER = msgspec.json.Decoder(list[list[int]])
+INTEGERS_DECODER = msgspec.json.Decoder(list[int])
+FLOATS_DECODER = msgspec.json.Decoder(list[float])
+RECTANGLES_DECODER = msgspec.json.Decoder(list[tuple[float, float, float, float]])
+RAW_ROWS_DECODER = msgspec.json.Decoder(list[Raw])
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

@@ -5,8 +5,10 @@ Row i of every column is node i; nodes stand in pre-order, so that the subtree o
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -15,7 +17,14 @@ from numpy.typing import NDArray
 
 from schemas.capture import Payload
 from workers.merge.errors import PayloadError
-from workers.merge.payloads import AX_NODE_DECODER, STRINGS_DECODER, AxNode, LayoutMetrics
+from workers.merge.payloads import (
+    AX_PROPERTIES_DECODER,
+    AX_VALUE_DECODER,
+    STRINGS_DECODER,
+    LayoutMetrics,
+    RawAxNode,
+)
+from workers.merge.rows import Rectangles
 
 ELEMENT: Final = 1
 TEXT: Final = 3
@@ -31,13 +40,15 @@ LINK_CONTENT: Final = 3
 
 SHADOW_KINDS: Final = ("", "user-agent", "open", "closed", "unknown")
 
+_FIELD_TAGS = frozenset({"input", "textarea"})
+_EMPTY = len(b"[]")
+"""Bytes of an empty list; what is not longer is one, or is not there."""
+
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-_NO_AX = AxNode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +62,38 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """The columns that loops read node by node, without NumPy's cost per value; they share memory with the arrays."""
+
+    kind: bytes
+    link: bytes
+    parent: array[int]
+    subtree_end: array[int]
+    tag: list[str]
+    has_record: bytes
+    layout: array[int]
+    style: array[int]
+    ax: array[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PageTree:
     """Columns by node. Rectangles are (x, y, width, height) in CSS pixels, NaN where there is none.
 
     kind, link, parent, subtree_end, name (into `names`), backend_node_id, target, shadow_kind (into SHADOW_KINDS)
                     come from the document; scrollable is CDP's isScrollable; values holds the text of text nodes
     has_record      the snapshot knows the node; `document` is the ordinal of its snapshot document
-    bounds          in the coordinates of the owning document; client_rect and scroll_rect as CDP gives them
+    layout          row in `scroll` and `client`, -1 without layout
+    bounds          in the coordinates of the owning document; `scroll` and `client` as CDP gives them
     paint_order     -1 without layout
     style           row in `style_rows` (texts in the order of schemas.capture.COMPUTED_STYLES), -1 if unknown
     is_clickable, input_checked   1, 0, or -1 if unknown
-    ax              row in `ax_raw`, -1 without an accessibility node
+    may_exclude     some attribute may be one that keeps elements out of the listing (browser-use 0.13.14)
+    ax              row in `ax_nodes`, -1 without an accessibility node
     has_listener    a click, mousedown, mouseup, pointerdown or pointerup listener sits on the element
     frame_ids, input_values   sparse, by node
-    Attributes and accessibility nodes are decoded on demand; the tree then holds views into the payload buffers.
+    Attributes, accessibility nodes, scroll and client rectangles are decoded on demand: most nodes never print. The
+    tree therefore holds views into the payload buffers.
     """
 
     url: str
@@ -83,11 +112,13 @@ class PageTree:
     values: list[str]
     attributes_raw: list[Raw]
     frame_ids: dict[int, str]
+    may_exclude: bool
     has_record: Flags
     document: I32
+    layout: I32
     bounds: F64
-    client_rect: F64
-    scroll_rect: F64
+    client: Rectangles
+    scroll: Rectangles
     paint_order: I64
     style: I32
     style_rows: tuple[tuple[str | None, ...], ...]
@@ -95,13 +126,14 @@ class PageTree:
     input_checked: I8
     input_values: dict[int, str]
     ax: I32
-    ax_raw: list[Raw]
+    ax_nodes: list[RawAxNode]
     ax_payloads: tuple[Payload, ...]
     has_listener: Flags
     metrics: LayoutMetrics | None
     surrogates_replaced: int
+    plain: Plain
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
-    _ax: dict[int, AxNode] = field(default_factory=dict, repr=False)
+    _properties: dict[int, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -112,7 +144,17 @@ class PageTree:
 
     def tag(self, node: int) -> str:
         """The name in lower case."""
-        return self.names[int(self.name[node])].lower()
+        return self.plain.tag[node]
+
+    @property
+    def scroll_rect(self) -> F64:
+        """The scroll rectangles of all nodes, NaN where there is none."""
+        return self.scroll.column(self.layout)
+
+    @property
+    def client_rect(self) -> F64:
+        """The client rectangles of all nodes, NaN where there is none."""
+        return self.client.column(self.layout)
 
     def attributes(self, node: int) -> dict[str, str]:
         """The attributes in document order, with the live value and checked state of a field.
@@ -123,7 +165,7 @@ class PageTree:
         known = self._attributes.get(node)
         if known is None:
             known = self._attributes[node] = dict(attribute_pairs(self.attributes_raw[node]))
-            if self.has_record[node] and self.node_name(node).upper() in ("INPUT", "TEXTAREA"):
+            if self.plain.tag[node] in _FIELD_TAGS and self.plain.has_record[node]:
                 value = self.input_values.get(node)
                 if value is not None:
                     known["value"] = value
@@ -134,54 +176,65 @@ class PageTree:
                     known.pop("checked", None)
         return known
 
-    def ax_node(self, node: int) -> AxNode | None:
-        """The accessibility node, None if there is none."""
-        row = int(self.ax[node])
-        if row < 0:
-            return None
-        known = self._ax.get(row)
-        if known is None:
-            try:
-                known = self._ax[row] = AX_NODE_DECODER.decode(self.ax_raw[row])
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise PayloadError("ax_tree", f"nodes[{row}]", str(error)) from error
-        return known
-
     def ax_role(self, node: int) -> str | None:
         """The role's value as Chromium gives it."""
-        ax = self.ax_node(node)
-        value = ax.role.value if ax is not None and ax.role is not None else None
-        return value if isinstance(value, str) else None
+        row = self.plain.ax[node]
+        return self._ax_text(row, "role", self.ax_nodes[row].role) if row >= 0 else None
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""
-        ax = self.ax_node(node)
-        value = ax.name.value if ax is not None and ax.name is not None else None
-        return value if isinstance(value, str) else None
+        row = self.plain.ax[node]
+        return self._ax_text(row, "name", self.ax_nodes[row].name) if row >= 0 else None
 
     def ax_properties(self, node: int) -> list[tuple[str, object]]:
         """Name and value of each property, in order; None where a property has no value."""
-        ax = self.ax_node(node)
-        if ax is None:
+        row = self.plain.ax[node]
+        if row < 0:
             return []
-        return [(p.name, p.value.value if p.value is not None else None) for p in ax.properties]
+        known = self._properties.get(row)
+        if known is None:
+            raw = self.ax_nodes[row].properties
+            found = self._decoded(AX_PROPERTIES_DECODER, row, "properties", raw) if len(raw) > _EMPTY else []
+            known = [(p.name, p.value.value if p.value is not None else None) for p in found]
+            self._properties[row] = known
+        return known
+
+    def has_ax_children(self, node: int) -> bool:
+        """True if the accessibility node is there and names children."""
+        row = self.plain.ax[node]
+        raw = self.ax_nodes[row].childIds if row >= 0 else Raw()
+        return len(raw) > _EMPTY and bool(self._decoded(STRINGS_DECODER, row, "childIds", raw))
+
+    def _ax_text(self, row: int, name: str, raw: Raw) -> str | None:
+        if not len(raw):
+            return None
+        value = self._decoded(AX_VALUE_DECODER, row, name, raw)
+        return value.value if value is not None and isinstance(value.value, str) else None
+
+    @staticmethod
+    def _decoded(decoder: msgspec.json.Decoder[Any], row: int, name: str, raw: Raw) -> Any:
+        try:
+            return decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PayloadError("ax_tree", f"nodes[{row}].{name}", str(error)) from error
 
     def children(self, node: int) -> list[int]:
         """Every node that hangs directly under it, whatever the link, in pre-order."""
+        ends = self.plain.subtree_end
         out = []
-        child, end = node + 1, int(self.subtree_end[node])
+        child, end = node + 1, ends[node]
         while child < end:
             out.append(child)
-            child = int(self.subtree_end[child])
+            child = ends[child]
         return out
 
 
-def attribute_pairs(raw: Raw) -> list[tuple[str, str]]:
+def attribute_pairs(raw: Raw) -> Iterable[tuple[str, str]]:
     """The (name, value) pairs of CDP's flat attribute list."""
-    if not len(memoryview(raw)):
-        return []
+    if len(raw) <= _EMPTY:
+        return ()
     try:
         flat = STRINGS_DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PayloadError("dom_document", "attributes", str(error)) from error
-    return list(zip(flat[::2], flat[1::2], strict=False))
+    return zip(flat[::2], flat[1::2], strict=False)

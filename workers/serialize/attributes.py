@@ -38,7 +38,7 @@ def attribute_text(name: str, value: str) -> str:
 def shown_attributes(view: View, node: int) -> dict[str, str]:
     """The attributes that an element's line shows, in order, values whole."""
     names = view.options.attribute_names
-    shown = _collect(view, node, frozenset(names))
+    shown = _collect(view, node, view.printable)
     if not shown:
         return shown
     _dedupe(shown, names)
@@ -111,10 +111,13 @@ def _add_formats(attributes: Mapping[str, str], kind: str, shown: dict[str, str]
 
 
 def _dedupe(shown: dict[str, str], names: tuple[str, ...]) -> None:
+    long = {key for key, value in shown.items() if len(value) > DEDUPE_ABOVE}
+    if not long:
+        return
     seen: set[str] = set()
-    for key in names:
-        value = shown.get(key)
-        if value is None or len(value) <= DEDUPE_ABOVE:
+    for key in names:  # some name stands twice in it
+        value = shown.get(key) if key in long else None
+        if value is None:
             continue
         if value in seen and key not in NEVER_DEDUPED:
             del shown[key]

@@ -9,6 +9,7 @@ from workers.serialize.simplify import Simplified
 from workers.serialize.view import Flags, View, nest
 
 PROPAGATING_TAGS = frozenset({"a", "button"})
+ROLE_TAGS = frozenset({"div", "span", "input"})
 PROPAGATING_ROLES = frozenset({"button", "combobox"})
 CONTAINMENT = 0.99
 KEPT_TAGS = frozenset({"input", "select", "textarea", "label"})
@@ -46,14 +47,18 @@ def _propagating(view: View, simplified: Simplified) -> Flags:
     tree = view.tree
     among = simplified.final & view.has_bounds
     out = among & view.named(PROPAGATING_TAGS)
-    for node in np.nonzero(among & view.named(("div", "span", "input")))[0].tolist():
+    tags = tree.plain.tag
+    more = []
+    for node in np.nonzero(among & view.named(ROLE_TAGS))[0].tolist():
         role = tree.attributes(node).get("role")
-        out[node] = role == "combobox" if view.tag(node) == "input" else role in PROPAGATING_ROLES
+        if role in PROPAGATING_ROLES and (role == "combobox" or tags[node] != "input"):
+            more.append(node)
+    out[more] = True
     return out
 
 
 def _stays(view: View, node: int) -> bool:
-    if view.tree.kind[node] != ELEMENT:
+    if view.tree.plain.kind[node] != ELEMENT:
         return True
     attributes = view.tree.attributes(node)
     return (

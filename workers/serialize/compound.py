@@ -66,8 +66,7 @@ def _parts(view: View, node: int) -> list[Part]:
     if tag == "input":
         kind = tree.attributes(node).get("type", "")
         return _input_parts(view, node, kind) if kind in COMPOUND_INPUT_TYPES - PLAIN_DATE_TYPES else []
-    ax = tree.ax_node(node)
-    if ax is None or not ax.childIds:
+    if not tree.has_ax_children(node):
         return []
     if tag == "select":
         return [Part("Dropdown Toggle", "button"), _options(view, node)]
@@ -118,10 +117,10 @@ def _chosen_file(view: View, node: int) -> str:
 def _options(view: View, node: int) -> Part:
     tree = view.tree
     shown: list[tuple[str, str]] = []
-    for child in range(node + 1, int(tree.subtree_end[node])):
-        if tree.kind[child] != ELEMENT or view.tag(child) != "option":
+    for child in range(node + 1, tree.plain.subtree_end[node]):
+        if tree.plain.kind[child] != ELEMENT or view.tag(child) != "option":
             continue
-        below = [c for c in tree.children(child) if tree.kind[c] == TEXT and tree.link[c] != LINK_CONTENT]
+        below = [c for c in tree.children(child) if tree.plain.kind[c] == TEXT and tree.plain.link[c] != LINK_CONTENT]
         text = " ".join(t for t in (tree.values[c].strip() for c in below) if t)
         value = tree.attributes(child).get("value", "").strip() or text
         if text or value:

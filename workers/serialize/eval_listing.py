@@ -75,7 +75,7 @@ class _EvalPrinter:
 
     def _node(self, node: int, depth: int) -> _Step:
         final, view, tree = self._final, self._final.view, self._final.view.tree
-        kind = tree.kind[node]
+        kind = tree.plain.kind[node]
         if kind == FRAGMENT:
             self._lines.append("\t" * depth + "#shadow")
             yield from self._below(node, depth + 1)
@@ -84,7 +84,7 @@ class _EvalPrinter:
             return
         tag = view.tag(node)
         frame = tag in ("iframe", "frame")
-        if final.excluded[node] or not (view.visible[node] or tag in CONTAINER_TAGS or frame):
+        if final.excluded[node] or not (view.seen[node] or tag in CONTAINER_TAGS or frame):
             yield from self._below(node, depth)
             return
         head = "\t" * depth + (f"[i_{final.index_of[node]}] " if node in final.index_of and not frame else "")
@@ -100,7 +100,7 @@ class _EvalPrinter:
             self._lines.append(f"{start} />")
             self._frame(node, depth)
             return
-        texts = [final.simplified.texts[c] for c in self._children.get(node, ()) if tree.kind[c] == TEXT]
+        texts = [final.simplified.texts[c] for c in self._children.get(node, ()) if tree.plain.kind[c] == TEXT]
         inline = "" if tag in CONTAINER_TAGS else _cut(" ".join(texts), MAX_TEXT)
         self._lines.append(f"{start}>{inline}" if inline else f"{start} />")
         if not inline:
@@ -113,7 +113,7 @@ class _EvalPrinter:
         is_list = view.tag(node) in ("ul", "ol")
         items = run = skipped = 0
         for child in self._children.get(node, ()):
-            tag = view.tag(child) if view.tree.kind[child] == ELEMENT else ""
+            tag = view.tag(child) if view.tree.plain.kind[child] == ELEMENT else ""
             if is_list and tag == "li":
                 items += 1
                 if items > MAX_ITEMS:
@@ -152,18 +152,18 @@ class _EvalPrinter:
         if document < 0:
             return
         self._lines.append("\t" * (depth + 1) + "#iframe-content")
-        pages = [c for c in self._light(document) if view.tag(c) == "html" and tree.kind[c] == ELEMENT]
+        pages = [c for c in self._light(document) if view.tag(c) == "html" and tree.plain.kind[c] == ELEMENT]
         bodies = [b for page in pages for b in self._light(page) if view.tag(b) == "body"]
         stack = [(c, depth + 2) for body in reversed(bodies) for c in reversed(self._light(body))]
         while stack:
             node, level = stack.pop()
-            if tree.kind[node] != ELEMENT or (view.has_record[node] and not view.visible[node]):
+            if tree.plain.kind[node] != ELEMENT or (view.recorded[node] and not view.seen[node]):
                 continue
             attributes = self._attributes(node)
             tag = view.tag(node)
             children = self._light(node)
             if tag in SEMANTIC_TAGS or attributes:
-                texts = (tree.values[c].strip() for c in children if tree.kind[c] == TEXT)
+                texts = (tree.values[c].strip() for c in children if tree.plain.kind[c] == TEXT)
                 inline = _cut(" ".join(t for t in texts if len(t) >= MIN_TEXT), MAX_FRAME_TEXT)
                 start = "\t" * level + f"<{tag}{' ' if attributes else ''}{attributes}"
                 self._lines.append(f"{start}>{inline}" if inline else f"{start} />")
@@ -172,7 +172,7 @@ class _EvalPrinter:
 
     def _light(self, node: int) -> list[int]:
         tree = self._final.view.tree
-        return [c for c in tree.children(node) if tree.link[c] == LINK_CHILD]
+        return [c for c in tree.children(node) if tree.plain.link[c] == LINK_CHILD]
 
 
 def _cut(text: str, limit: int) -> str:

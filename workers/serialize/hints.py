@@ -34,11 +34,13 @@ def frame_hints(view: View, interactivity: Interactivity, frame: int) -> tuple[l
     inner = nodes[(tree.link[nodes] == LINK_CONTENT) & (nodes != document)]
     outside = view.has_bounds[nodes] & ~view.visible[nodes] & ~view.css_hidden[nodes]
     outside &= ~covered(len(nodes), inner - document, tree.subtree_end[inner] - document)
-    height = float(tree.client_rect[frame, 3]) if view.has_record[frame] else 0.0
+    client = tree.client[tree.plain.layout[frame]] if view.recorded[frame] else None
+    height = client[3] if client is not None else 0.0
     hints = []
     for node in nodes[outside].tolist():
-        if tree.kind[node] == ELEMENT and interactivity.reason(node) is not None:
-            pages = round(float(tree.bounds[node, 1]) / height, 1) if height > 0 else 0.0
+        if tree.plain.kind[node] == ELEMENT and interactivity.reason(node) is not None:
+            # a frame without height says 0, not 0.0
+            pages = round(float(tree.bounds[node, 1]) / height, 1) if height > 0 else 0
             hints.append(Hint(view.tag(node), _text(view, node) or "(no label)", pages))
     hints.sort(key=lambda hint: hint.pages)
     return hints[:MAX_HINTS], not hints and bool(outside.any())

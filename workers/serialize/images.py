@@ -20,19 +20,21 @@ def image_context(final: FinalTree, node: int) -> str:
 
 def image_facts(final: FinalTree, node: int) -> list[tuple[str, str]]:
     """The same as (name, value) pairs, values cut as they print."""
-    view, tree = final.view, final.view.tree
-    kept = final.simplified.final
+    tree, kept = final.view.tree, final.simplified.remains
+    tags = tree.plain.tag
     parts: list[tuple[str, str]] = []
     images = visited = 0
-    place, end = node, int(tree.subtree_end[node])
-    while place < end and visited < MAX_VISITED and images < MAX_IMAGES:
+    for place in range(node, tree.plain.subtree_end[node]):
         if kept[place]:
             visited += 1
-            if view.tag(place) == "img":
+            if tags[place] == "img":
                 found = _describe(tree.attributes(place))
                 images += bool(found)
                 parts += found
-        place += 1
+                if images == MAX_IMAGES:
+                    break
+            if visited == MAX_VISITED:
+                break
     return parts
 
 

@@ -46,20 +46,19 @@ def final_tree(
     excluded = excluded_by_parent(view, simplified)
     nodes = simplified.nodes()
     compounds = compound_parts(view, simplified)
-    scans = _Scans(view, simplified, interactivity)
-    reserved = {int(b) for b in tree.backend_node_id[simplified.final]}
+    kind = tree.plain.kind
+    folded = excluded.tobytes()
+    deserves = _Scans(view, simplified, interactivity).deserves
+    deserving = {n: reason for n in nodes if kind[n] == ELEMENT and not folded[n] and (reason := deserves(n))}
+    painting.ask([*deserving, *simplified.texts_of(nodes)])
+    reserved = set(tree.backend_node_id[nodes].tolist())
     following = max(reserved, default=0) + 1
     used: set[int] = set()
     index_of: dict[int, int] = {}
     reasons: dict[int, InteractiveReason] = {}
     new = set()
-    for node in nodes:
-        if tree.kind[node] != ELEMENT or excluded[node]:
-            continue
-        reason = scans.deserves(node)
-        if reason is None or painting.ignores(node):
-            continue
-        index = int(tree.backend_node_id[node])
+    chosen = [n for n in deserving if not painting.ignores(n)]
+    for node, index in zip(chosen, tree.backend_node_id[chosen].tolist() if chosen else (), strict=True):
         if index in used:
             while following in reserved:
                 following += 1
@@ -67,7 +66,7 @@ def final_tree(
             following += 1
         used.add(index)
         index_of[node] = index
-        reasons[node] = reason
+        reasons[node] = deserving[node]
         if node in compounds or (previous and _key(tree, node) not in previous):
             new.add(node)
     return FinalTree(
@@ -82,25 +81,27 @@ def _key(tree: PageTree, node: int) -> tuple[str, int]:
 class _Scans:
     """Who deserves an index."""
 
-    __slots__ = ("_interactivity", "_next", "_simplified", "_view")
+    __slots__ = ("_file_input", "_final", "_interactivity", "_next", "_recorded", "_view")
 
     def __init__(self, view: View, simplified: Simplified, interactivity: Interactivity) -> None:
         self._view = view
-        self._simplified = simplified
         self._interactivity = interactivity
+        self._final = simplified.remains
+        self._file_input = simplified.file_input.tobytes()
+        self._recorded = view.recorded
         self._next: dict[int, int] = {}
 
     def deserves(self, node: int) -> InteractiveReason | None:
         """Why the element gets an index, None if it gets none."""
         view = self._view
-        if view.scrollable[node]:
+        if view.scrolls[node]:
             return "scrollable" if self._is_dropdown(node) or not self._holds_interactive(node) else None
         reason = self._interactivity.reason(node)
-        if reason is None or (view.has_record[node] and view.visible[node]):
+        if reason is None or (self._recorded[node] and view.seen[node]):
             return reason
-        if self._simplified.file_input[node]:
+        if self._file_input[node]:
             return "file_input"
-        if not view.has_record[node] and view.tag(node) in SHADOW_CONTROL_TAGS and self._in_shadow(node):
+        if not self._recorded[node] and view.tag(node) in SHADOW_CONTROL_TAGS and self._in_shadow(node):
             return "shadow_control"
         return None
 
@@ -117,7 +118,7 @@ class _Scans:
 
     def _holds_interactive(self, node: int) -> bool:
         """True if an interactive element lies below; what one scan learned, the next one skips."""
-        final, end = self._simplified.final, int(self._view.tree.subtree_end[node])
+        final, end = self._final, self._view.tree.plain.subtree_end[node]
         place = node + 1
         passed = []
         while place < end:
@@ -135,7 +136,7 @@ class _Scans:
         return place < end
 
     def _in_shadow(self, node: int) -> bool:
-        tree = self._view.tree
-        while node > 0 and tree.link[node] in (LINK_CHILD, LINK_CONTENT):
-            node = int(tree.parent[node])
-        return node > 0 and tree.link[node] == LINK_SHADOW
+        plain = self._view.tree.plain
+        while node > 0 and plain.link[node] in (LINK_CHILD, LINK_CONTENT):
+            node = plain.parent[node]
+        return node > 0 and plain.link[node] == LINK_SHADOW

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from workers.merge.tree import PageTree
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.interactivity import InteractiveReason
@@ -89,24 +91,27 @@ def serialize_listing(
 def _selector_map(final: FinalTree, printed: set[int]) -> SelectorMap:
     view, tree = final.view, final.view.tree
     nodes = list(final.index_of)
+    rows = np.array(nodes, np.int64)
     paths = XPaths(view)
     bounds: list[tuple[float, float, float, float] | None] = []
     absolute: list[tuple[float, float, float, float] | None] = []
-    for node in nodes:
-        if not view.has_bounds[node]:
+    contexts = view.context[rows].tolist()
+    for node, box, context in zip(nodes, tree.bounds[rows].tolist(), contexts, strict=True):
+        if not view.boxed[node]:
             bounds.append(None)
             absolute.append(None)
             continue
-        x, y, width, height = tree.bounds[node].tolist()
-        frame = view.contexts[view.context[node]]
+        x, y, width, height = box
+        frame = view.contexts[context]
         bounds.append((x, y, width, height))
         absolute.append((x + frame.offset_x, y + frame.offset_y, width, height))
+    frame_ids = {context: _frame_id(final, context) for context in set(contexts)}
     return SelectorMap(
         index=tuple(final.index_of.values()),
-        backend_node_id=tuple(tree.backend_node_id[nodes].tolist()) if nodes else (),
-        target=tuple(tree.target[nodes].tolist()) if nodes else (),
-        frame_id=tuple(_frame_id(final, node) for node in nodes),
-        tag=tuple(view.tag(n) for n in nodes),
+        backend_node_id=tuple(tree.backend_node_id[rows].tolist()),
+        target=tuple(tree.target[rows].tolist()),
+        frame_id=tuple(frame_ids[context] for context in contexts),
+        tag=tuple(tree.plain.tag[n] for n in nodes),
         role=tuple(tree.ax_role(n) for n in nodes),
         name=tuple(tree.ax_name(n) for n in nodes),
         xpath=tuple(paths.of(n) for n in nodes),
@@ -119,10 +124,10 @@ def _selector_map(final: FinalTree, printed: set[int]) -> SelectorMap:
     )
 
 
-def _frame_id(final: FinalTree, node: int) -> str:
+def _frame_id(final: FinalTree, context: int) -> str:
     """The frame in which the element lives: the id on the HTML element of its document, else on the frame around."""
     tree = final.view.tree
-    for frame in reversed(final.view.contexts[final.view.context[node]].chain):
+    for frame in reversed(final.view.contexts[context].chain):
         if frame in tree.frame_ids:
             return tree.frame_ids[frame]
     return ""

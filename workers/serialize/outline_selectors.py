@@ -1,7 +1,8 @@
-"""Selectors are evaluated on one document of a page tree, without a browser: XPath 1.0, or CSS.
+"""Selectors are evaluated on one document of a page tree, without a browser: CSS, or XPath 1.0.
 
-The document becomes an lxml tree in which a shadow root, open or closed, is an element behind its host's children: `//`
-and a space step into it, `/` and `>` do not. The browser's own shadow roots (of an input, say) are no part of it.
+CSS is matched in the document and in each of its shadow trees. For XPath the document becomes an lxml tree in which a
+shadow root is an element behind its host's children, so that `//` steps into it and `/` does not. The browser's own
+shadow roots (of an input, say) are no part of either.
 """
 
 from __future__ import annotations
@@ -10,11 +11,22 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cssselect import HTMLTranslator
-from cssselect import SelectorError as CssError
+import numpy as np
 from lxml import etree
+from numpy.typing import NDArray
 
-from workers.merge.tree import ELEMENT, FRAGMENT, LINK_CHILD, LINK_SHADOW, SHADOW_KINDS, TEXT, PageTree
+from workers.merge.tree import (
+    DOCUMENT,
+    ELEMENT,
+    FRAGMENT,
+    LINK_CHILD,
+    LINK_CONTENT,
+    LINK_SHADOW,
+    SHADOW_KINDS,
+    TEXT,
+    PageTree,
+)
+from workers.serialize.selectors import BadSelector, select
 
 SelectorProblem: TypeAlias = Literal["syntax", "no_frame", "no_match", "not_in_tree"]
 """syntax: it cannot be read. no_frame: an element before `>>`, or an iframe on an XPath's way, shows no frame.
@@ -99,11 +111,46 @@ def _steps(path: str) -> list[str]:
 
 
 class Selectable:
-    """One document as an lxml tree; `closed` says whether closed shadow roots are part of it."""
+    """One document, ready for selectors; `closed` says whether closed shadow roots are part of it."""
 
     def __init__(self, tree: PageTree, document: int, *, closed: bool) -> None:
         self._tree = tree
         self._shadows = (*_OPEN, "closed") if closed else _OPEN
+        self._xml: _Xml | None = None
+        self._document = document
+
+    def find(self, path: Path, part: str) -> list[int]:
+        """The elements that match, in document order; SelectorError if the part cannot be read."""
+        if path.is_xpath:
+            if self._xml is None:
+                self._xml = _Xml(self._tree, self._document, self._shadows)
+            return self._xml.find(path, part)
+        try:
+            found = select(self._tree, part)
+        except BadSelector as error:
+            raise SelectorError(path.selector, "syntax", f"is no CSS selector that can be used: {error}") from error
+        reach = self._reach() if found else None
+        return [node for node in found if reach is not None and reach[node]]
+
+    def _reach(self) -> NDArray[np.bool_]:
+        """Marks the nodes of the document, without inner documents and the shadow roots that are no part of it."""
+        tree, document = self._tree, self._document
+        start, end = document + 1, int(tree.subtree_end[document])
+        reach = np.zeros(len(tree), np.bool_)
+        reach[start:end] = True
+        inner = (tree.kind[start:end] == DOCUMENT) & (tree.link[start:end] == LINK_CONTENT)
+        hidden = np.isin(tree.shadow_kind[start:end], [0, *map(SHADOW_KINDS.index, self._shadows)], invert=True)
+        for root in (np.nonzero(inner | hidden)[0] + start).tolist():
+            reach[root : tree.subtree_end[root]] = False
+        return reach
+
+
+class _Xml:
+    """One document as an lxml tree."""
+
+    def __init__(self, tree: PageTree, document: int, shadows: tuple[str, ...]) -> None:
+        self._tree = tree
+        self._shadows = shadows
         self._made: dict[int, etree._Element] = {}
         self._node_of: dict[etree._Element, int] = {}
         self._root: etree._ElementTree | None = None
@@ -111,14 +158,10 @@ class Selectable:
 
     def find(self, path: Path, part: str) -> list[int]:
         """The elements that match, in document order; SelectorError if the part cannot be read."""
-        try:
-            query = _lower(part) if path.is_xpath else HTMLTranslator().css_to_xpath(part)
-        except CssError as error:
-            raise SelectorError(path.selector, "syntax", f"is no CSS selector that can be used: {error}") from error
         if self._root is None:
             return []
         try:
-            found = self._root.xpath(query)
+            found = self._root.xpath(_lower(part))
         except etree.XPathError as error:
             raise SelectorError(path.selector, "syntax", f"is no XPath that can be used: {error}") from error
         return [self._node_of[e] for e in found if e in self._node_of] if isinstance(found, list) else []

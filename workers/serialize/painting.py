@@ -7,14 +7,14 @@ import numpy as np
 from workers.merge.tree import ELEMENT
 from workers.serialize.rectangles import Occluders
 from workers.serialize.simplify import Simplified
-from workers.serialize.view import I64, Flags, View, covered, nest, occludes, subtree_any
+from workers.serialize.view import I64, Flags, View, covered, nest, subtree_any
 
 FORCING_PREFIXES = ("aria-", "pseudo")
 """Attributes that bring an invisible element into the simplified tree (browser-use 0.13.14, serializer.py)."""
 
 
 class Painting:
-    """Answers per node, so that only nodes that might print are ever compared."""
+    """Answers per node, worked out for many at once, so that only nodes that might print are ever compared."""
 
     __slots__ = ("_context", "_known", "_occluders", "_view")
 
@@ -26,26 +26,36 @@ class Painting:
         if view.options.paint_order_filtering:
             self._occluders = _by_context(view, simplified, self._context)
 
+    def ask(self, nodes: list[int]) -> None:
+        """Work out the answers for these nodes."""
+        self._known |= dict.fromkeys(nodes, False)
+        tree = self._view.tree
+        asked = np.array(nodes, np.int64)
+        asked = asked[(tree.paint_order[asked] >= 0) & self._view.has_bounds[asked]]
+        for context, occluders in self._occluders.items():
+            mine = asked[self._of(asked) == context]
+            if not len(mine):
+                continue
+            rects = tree.bounds[mine]
+            rects[:, 2:] += rects[:, :2]
+            covered = occluders.cover(rects, tree.paint_order[mine])
+            self._known |= dict.fromkeys(mine[covered].tolist(), True)
+
     def ignores(self, node: int) -> bool:
         """True if the node is covered by what was painted after it."""
-        known = self._known.get(node)
-        if known is None:
-            known = self._known[node] = self._ask(node)
-        return known
+        if node not in self._known:
+            self.ask([node])
+        return self._known[node]
 
-    def _ask(self, node: int) -> bool:
-        tree = self._view.tree
-        occluders = self._occluders.get(int(self._context[node]))
-        order = int(tree.paint_order[node])
-        if occluders is None or order < 0 or not self._view.has_bounds[node]:
-            return False
-        x, y, width, height = tree.bounds[node].tolist()
-        return occluders.covers((x, y, x + width, y + height), order)
+    def _of(self, nodes: I64) -> I64:
+        return np.zeros(len(nodes), np.int64) if self._context is None else self._context[nodes]
 
 
-def _contexts(view: View) -> I64:
-    """By node the number of its (target, frame id of the nearest frame element above) pair."""
+def _contexts(view: View) -> I64 | None:
+    """By node the number of its (target, frame id of the nearest frame element above) pair; None if all have one."""
     tree = view.tree
+    if len(tree.targets) == 1 and "iframe" not in view.tags and "frame" not in view.tags:
+        return None
     frames = np.nonzero(view.named(("iframe", "frame")))[0].tolist()
     inside, _ = nest(len(tree), [(n + 1, int(tree.subtree_end[n])) for n in frames])
     ids: dict[str, int] = {"": 0}
@@ -54,19 +64,19 @@ def _contexts(view: View) -> I64:
     return tree.target * (len(ids) + 1) + frame
 
 
-def _by_context(view: View, simplified: Simplified, context: I64) -> dict[int, Occluders]:
+def _by_context(view: View, simplified: Simplified, context: I64 | None) -> dict[int, Occluders]:
     tree = view.tree
-    opaque = np.array([*(occludes(row) for row in tree.style_rows), True], np.bool_)
+    opaque = np.array([*(row.occludes for row in view.rows), True], np.bool_)
     drawn = (tree.paint_order >= 0) & view.has_bounds & opaque[tree.style]
     present = simplified.kept | _forced(view, simplified, drawn)
     nodes = np.nonzero(drawn & present)[0]
     nodes = nodes[np.argsort(-tree.paint_order[nodes], kind="stable")]
     out = {}
-    for number in np.unique(context[nodes]).tolist():
-        mine = nodes[context[nodes] == number]
-        rects = tree.bounds[mine].copy()
-        rects[:, 2] += rects[:, 0]
-        rects[:, 3] += rects[:, 1]
+    of = np.zeros(len(nodes), np.int64) if context is None else context[nodes]
+    for number in sorted(set(of.tolist())):
+        mine = nodes[of == number]
+        rects = tree.bounds[mine]
+        rects[:, 2:] += rects[:, :2]
         out[number] = Occluders(rects, tree.paint_order[mine])
     return out
 

@@ -29,45 +29,53 @@ class Printer:
 
     def text(self) -> str:
         """The whole listing."""
-        if not self._final.nodes:
+        final = self._final
+        if not final.nodes:
             return EMPTY_TEXT
-        tree = self._final.view.tree
+        plain = final.view.tree.plain
+        kinds, ends, tags = plain.kind, plain.subtree_end, plain.tag
+        scrolls, index_of, ignores = final.view.scrolls, final.index_of, final.painting.ignores
+        texts, excluded = final.simplified.texts, final.excluded.tobytes()
         lines: list[str] = []
         # open subtrees: where each ends, the depth around it, the lines that follow its children
         open_ends: list[tuple[int, int, list[str]]] = []
         depth = skip_to = 0
-        for node in self._final.nodes:
-            while open_ends and open_ends[-1][0] <= node:
-                _, depth, trailer = open_ends.pop()
-                lines += trailer
+        next_end = len(kinds) + 1
+        for node in final.nodes:
             if node < skip_to:
                 continue
-            kind = tree.kind[node]
+            while next_end <= node:
+                _, depth, trailer = open_ends.pop()
+                lines += trailer
+                next_end = open_ends[-1][0] if open_ends else len(kinds) + 1
+            kind = kinds[node]
             if kind == TEXT:
-                if not self._final.painting.ignores(node):
-                    lines.append("\t" * depth + self._final.simplified.texts[node])
+                if not ignores(node):
+                    lines.append("\t" * depth + texts[node])
                 continue
-            end = int(tree.subtree_end[node])
+            line, trailer = "", []
             tabs = "\t" * depth
             if kind == FRAGMENT:
-                closed = tree.shadow_kind[node] == CLOSED
-                lines.append(f"{tabs}{'Closed' if closed else 'Open'} Shadow")
-                open_ends.append((end, depth, [f"{tabs}Shadow End"]))
-                depth += 1
-            elif kind == ELEMENT and not self._final.excluded[node]:
-                if self._final.view.tag(node) == "svg":
+                closed = final.view.tree.shadow_kind[node] == CLOSED
+                line = "Closed Shadow" if closed else "Open Shadow"
+                trailer = [f"{tabs}Shadow End"]
+            elif kind == ELEMENT and not excluded[node]:
+                tag = tags[node]
+                if tag == "svg":
                     lines.append(tabs + self._svg(node))
                     self.printed.add(node)
-                    skip_to = end
+                    skip_to = ends[node]
                     continue
-                line = self._line(node)
-                trailer = self._hints(node, tabs)
-                if line or trailer:
-                    open_ends.append((end, depth, trailer))
-                if line:
-                    lines.append(tabs + line)
+                frame = tag in ("iframe", "frame")
+                if frame or node in index_of or scrolls[node]:
+                    line = self._line(node)
                     self.printed.add(node)
-                    depth += 1
+                    trailer = self._hints(node, tabs) if frame else []
+            if line:
+                lines.append(tabs + line)
+                next_end = ends[node]
+                open_ends.append((next_end, depth, trailer))
+                depth += 1
         for _, _, trailer in reversed(open_ends):
             lines += trailer
         text = "\n".join(lines)
@@ -90,12 +98,10 @@ class Printer:
         return f"{self._prefix(node)}{self._mark(node)}<svg{' ' if attributes else ''}{attributes} />{COLLAPSED}"
 
     def _line(self, node: int) -> str:
-        """The element's line without indentation, empty if it has none."""
+        """The line, without indentation, of an element that is indexed, scrolls, or shows a frame."""
         view = self._final.view
-        tag = view.tag(node)
+        tag = view.tree.plain.tag[node]
         indexed = node in self._final.index_of
-        if not (indexed or view.scrollable[node] or tag in ("iframe", "frame")):
-            return ""
         scrolls = shows_scroll(view, node)
         mark = self._mark(node)
         if scrolls:
@@ -109,7 +115,7 @@ class Printer:
         compound = self._final.compounds.get(node)
         if compound:
             parts.append(f"compound_components={','.join(part.text() for part in compound)}")
-        attributes = "".join(f" {part}" for part in parts if part)
+        attributes = "".join([f" {part}" for part in parts if part])
         line = f"{self._prefix(node)}{mark}<{tag}{attributes} />"
         if scrolls:
             where = scroll_text(view, node)
@@ -118,8 +124,6 @@ class Printer:
 
     def _hints(self, node: int, tabs: str) -> list[str]:
         view = self._final.view
-        if view.tag(node) not in ("iframe", "frame"):
-            return []
         hints, more = frame_hints(view, self._final.interactivity, node)
         if hints:
             head = f"{tabs}... ({len(hints)} more elements below - scroll to reveal):"
@@ -131,6 +135,8 @@ def shadow_hosts(final: FinalTree) -> tuple[set[int], set[int]]:
     """The elements of the final tree that host a shadow root, and those of them with a closed one that remains."""
     tree, kept = final.view.tree, final.simplified.final
     roots = (tree.shadow_kind > 0).nonzero()[0].tolist()
-    hosts = {int(tree.parent[r]) for r in roots}
+    if not roots:
+        return set(), set()
+    hosts = {tree.plain.parent[r] for r in roots}
     closed = {parent_in(final.view, r) for r in roots if kept[r] and tree.shadow_kind[r] == CLOSED}
     return {h for h in hosts if kept[h] and final.view.content[h] < 0}, closed

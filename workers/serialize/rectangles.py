@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Rect: TypeAlias = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
 
 MAX_STORED = 5000
 """The union refuses additions from this size on; one addition may overshoot it (same place)."""
-_BLOCK = 2_000_000
-"""Pairs compared at once: bounds the memory of a page whose rectangles all overlap."""
+_BLOCK = 1 << 18
+"""Pairs of a query and an occluder that are compared at once: they fit into a processor's cache."""
+_FEW = 64
+"""Up to so many pieces a loop over plain tuples is faster than arrays."""
 
 
 def crosses(a: Rect, b: Rect) -> bool:
@@ -53,127 +56,212 @@ def cut(a: Rect, b: Rect) -> list[Rect]:
 def left_over(rect: Rect, others: list[Rect]) -> list[Rect]:
     """What is left of rect after being cut by the others in order."""
     pieces = [rect]
-    for other in others:
-        if any(crosses(piece, other) for piece in pieces):
-            pieces = [q for p in pieces for q in (cut(p, other) if crosses(p, other) else (p,))]
-            if not pieces:
-                break
+    for number, other in enumerate(others):
+        x1, y1, x2, y2 = other
+        rest = []
+        for p in pieces:
+            if p[2] <= x1 or p[0] >= x2 or p[3] <= y1 or p[1] >= y2:
+                rest.append(p)
+            else:
+                rest += cut(p, other)
+        if not rest:
+            return rest
+        pieces = rest
+        if len(pieces) > _FEW:
+            return _left_over_of_many(pieces, others[number + 1 :])
     return pieces
+
+
+def _left_over_of_many(rects: list[Rect], others: list[Rect]) -> list[Rect]:
+    """The same by arrays: each cut finds the few pieces that it crosses among all of them at once."""
+    pieces = Pieces()
+    pieces.add(rects)
+    parts_of: dict[int, range] = {}
+    for other in others:
+        for place in pieces.crossing(other):
+            parts = cut(pieces[place], other)
+            parts_of[place] = range(pieces.count, pieces.count + len(parts))
+            pieces.add(parts)
+            pieces.drop(place)
+    out = []
+    stack = list(range(len(rects)))[::-1]
+    while stack:  # parts stand where the piece stood that they were cut from
+        place = stack.pop()
+        if place in parts_of:
+            stack += reversed(parts_of[place])
+        else:
+            out.append(pieces[place])
+    return out
 
 
 def is_covered(rect: Rect, others: list[Rect]) -> bool:
     """The reference's own test, piece by piece: closed inclusion drops a piece, strict overlap cuts it."""
-    pieces = [rect]
+    pieces = Pieces()
+    pieces.add([rect])
+    left = 1
     for other in others:
-        rest: list[Rect] = []
-        for piece in pieces:
+        for place in pieces.touching(other):
+            piece = pieces[place]
             if within(piece, other):
+                parts = []
+            elif crosses(piece, other):
+                parts = cut(piece, other)
+            else:
                 continue
-            rest.extend(cut(piece, other) if crosses(piece, other) else (piece,))
-        pieces = rest
-        if not pieces:
+            pieces.drop(place)
+            pieces.add(parts)
+            left += len(parts) - 1
+        if not left:
             return True
     return False
 
 
-def crossing_pairs(rects: F64) -> tuple[I64, I64]:
-    """All pairs (i, j) of rows that overlap strictly, each once, in no particular order."""
-    count = len(rects)
-    order = np.argsort(rects[:, 1], kind="stable")
-    x1, y1, x2, y2 = (np.ascontiguousarray(rects[order, k]) for k in range(4))
-    first = np.arange(1, count + 1)
-    many = np.maximum(np.searchsorted(y1, y2, "left") - first, 0)
-    ends = np.cumsum(many)
-    left: list[I64] = []
-    right: list[I64] = []
-    start = 0
-    while start < count:
-        done = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _BLOCK, "right")))
-        part = many[start:stop]
-        i = np.repeat(np.arange(start, stop), part)
-        j = np.arange(len(i)) - np.repeat(ends[start:stop] - part - done, part) + i + 1
-        hit = (x1[i] < x2[j]) & (x2[i] > x1[j]) & (y1[i] < y2[j]) & (y2[i] > y1[j])
-        left.append(order[i[hit]])
-        right.append(order[j[hit]])
-        start = stop
-    empty = np.empty(0, np.int64)
-    return np.concatenate([empty, *left]), np.concatenate([empty, *right])
+class Pieces:
+    """Rectangles in the order in which they were added, as columns, so that all are compared at once."""
+
+    __slots__ = ("_rects", "_sides", "count")
+
+    def __init__(self) -> None:
+        self._rects: list[Rect] = []
+        self._sides = np.empty((4, 64))
+        self.count = 0
+
+    def __getitem__(self, place: int) -> Rect:
+        return self._rects[place]
+
+    def add(self, rects: list[Rect]) -> None:
+        """Append them."""
+        end = self.count + len(rects)
+        if end > self._sides.shape[1]:
+            grown = np.empty((4, 2 * end))
+            grown[:, : self.count] = self._sides[:, : self.count]
+            self._sides = grown
+        for place, rect in enumerate(rects, self.count):
+            self._sides[:, place] = rect
+        self._rects += rects
+        self.count = end
+
+    def drop(self, place: int) -> None:
+        """From now on it neither crosses nor touches anything; the places of the others stay."""
+        self._sides[:, place] = np.nan
+
+    def crossing(self, rect: Rect, count: int | None = None) -> list[int]:
+        """The places, among the first `count`, of those that overlap the rectangle strictly, ascending."""
+        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
+        found: list[int] = ((x1 < rect[2]) & (x2 > rect[0]) & (y1 < rect[3]) & (y2 > rect[1])).nonzero()[0].tolist()
+        return found
+
+    def touching(self, rect: Rect, count: int | None = None) -> list[int]:
+        """The places, among the first `count`, of those that share a point with the rectangle, ascending."""
+        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
+        found: list[int] = ((x1 <= rect[2]) & (x2 >= rect[0]) & (y1 <= rect[3]) & (y2 >= rect[1])).nonzero()[0].tolist()
+        return found
 
 
 class Occluders:
     """The rectangles of one context in the order in which they are added, and the answers about them.
 
     `rects` are (x1, y1, x2, y2) by row, `paint_order` falls; only rectangles of a strictly greater paint order count
-    for a query, since a group is added after it was asked about.
+    for a query, since a group is added after it was asked about. The union itself is worked out only where an answer
+    depends on how it is cut up: whether it fills up, and whether it covers a rectangle without area.
     """
 
-    __slots__ = ("_added", "_pieces", "paint_order", "rects")
+    __slots__ = ("_ends", "_falling", "_full_at", "_pieces", "_rects")
 
     def __init__(self, rects: F64, paint_order: I64) -> None:
-        self.rects = rects
-        self.paint_order = paint_order
-        self._pieces: list[list[Rect]] = []
-        self._added = self._add_all()
+        self._rects = rects
+        self._falling = -paint_order
+        self._pieces = Pieces()
+        self._ends: list[int] | None = None
+        self._full_at = len(rects)
+        if self._may_fill_up():
+            self._add_all()
+
+    @property
+    def is_worked_out(self) -> bool:
+        """True if the union is there piece by piece."""
+        return self._ends is not None
 
     def covers(self, rect: Rect, paint_order: int) -> bool:
         """True if the union of what was painted later contains the rectangle."""
-        count = min(self._added, int(np.searchsorted(-self.paint_order, -paint_order, "left")))
-        if not count:
-            return False
-        rects = self.rects[:count]
-        if rect[0] >= rect[2] or rect[1] >= rect[3]:
-            return self._covers_flat(rect, rects)
-        near = (rects[:, 0] < rect[2]) & (rects[:, 2] > rect[0]) & (rects[:, 1] < rect[3]) & (rects[:, 3] > rect[1])
-        rows = np.nonzero(near)[0]
-        if not len(rows):
-            return False
-        found = rects[rows]
-        x1, y1 = np.maximum(found[:, 0], rect[0]), np.maximum(found[:, 1], rect[1])
-        x2, y2 = np.minimum(found[:, 2], rect[2]), np.minimum(found[:, 3], rect[3])
-        areas = (x2 - x1) * (y2 - y1)
-        whole = (rect[2] - rect[0]) * (rect[3] - rect[1])
-        if np.any((x1 == rect[0]) & (y1 == rect[1]) & (x2 == rect[2]) & (y2 == rect[3])):
-            return True
-        if float(areas.sum()) < whole * 0.999:  # far beyond rounding: the overlaps cannot fill the rectangle
-            return False
-        largest_first = found[np.argsort(-areas, kind="stable")]
-        return not left_over(rect, [_rect(row) for row in largest_first.tolist()])
+        return bool(self.cover(np.array([rect]), np.array([paint_order]))[0])
 
-    def _covers_flat(self, rect: Rect, rects: F64) -> bool:
-        return is_covered(rect, self._touching(rect, rects))
+    def cover(self, rects: F64, paint_order: I64) -> Flags:
+        """The same for many rectangles."""
+        out = np.zeros(len(rects), np.bool_)
+        counts = np.minimum(np.searchsorted(self._falling, -paint_order, "left"), self._full_at)
+        asked = np.argsort(rects[:, 1], kind="stable")
+        asked = asked[counts[asked] > 0]
+        occluders = np.arange(self._full_at)
+        if self._ends is not None:  # what was covered when it was added covers nothing more
+            occluders = np.nonzero(np.diff(np.array([0, *self._ends])))[0]
+        start = 0
+        while start < len(asked):
+            part = asked[start : start + max(1, _BLOCK // max(1, len(occluders)))]
+            self._cover(part, rects[part], counts[part], occluders, out)
+            start += len(part)
+        return out
 
-    def _touching(self, rect: Rect, rects: F64) -> list[Rect]:
-        """The stored pieces of the occluders that touch the rectangle, in the order in which they were stored."""
-        near = (rects[:, 0] <= rect[2]) & (rects[:, 2] >= rect[0]) & (rects[:, 1] <= rect[3]) & (rects[:, 3] >= rect[1])
-        return [piece for row in np.nonzero(near)[0].tolist() for piece in self._pieces[row]]
-
-    def _add_all(self) -> int:
-        """Cut every rectangle by its earlier neighbours; returns how many were added before the union was full."""
-        count = len(self.rects)
-        left, right = crossing_pairs(self.rects)
-        earlier, later = np.minimum(left, right), np.maximum(left, right)
-        order = np.lexsort((earlier, later))
-        earlier, later = earlier[order], later[order]
-        starts = np.searchsorted(later, np.arange(count + 1)).tolist()
-        neighbours = earlier.tolist()
-        stored = 0
-        pieces = self._pieces
-        for row, coordinates in enumerate(self.rects.tolist()):
-            if stored >= MAX_STORED:
-                return row
-            rect = _rect(coordinates)
-            near = neighbours[starts[row] : starts[row + 1]]
-            if rect[0] >= rect[2] or rect[1] >= rect[3]:
-                touching = self._touching(rect, self.rects[:row])
-                rest = [] if is_covered(rect, touching) else left_over(rect, touching)
-            elif near:
-                rest = left_over(rect, [p for other in near for p in pieces[other] if crosses(rect, p)])
+    def _cover(self, asked: I64, rects: F64, counts: I64, occluders: I64, out: Flags) -> None:
+        low, high = float(rects[:, 1].min()), float(rects[:, 3].max())
+        near = self._rects[occluders]
+        here = (near[:, 1] <= high) & (near[:, 3] >= low)
+        rows, near = occluders[here], near[here]
+        x1, y1, x2, y2 = (near[:, k] for k in range(4))
+        ax1, ay1, ax2, ay2 = (rects[:, k : k + 1] for k in range(4))
+        counted = rows < counts[:, None]
+        touching = (x1 <= ax2) & (x2 >= ax1) & (y1 <= ay2) & (y2 >= ay1) & counted
+        flat = ((ax1 >= ax2) | (ay1 >= ay2))[:, 0]
+        around = (x1 <= ax1) & (x2 >= ax2) & (y1 <= ay1) & (y2 >= ay2) & counted
+        held = around.any(axis=1) & ~flat
+        out[asked[held]] = True
+        for place in np.nonzero(touching.any(axis=1) & ~held)[0].tolist():
+            rect = _rect(rects[place].tolist())
+            if flat[place]:
+                out[asked[place]] = self._covers_flat(rect, int(counts[place]))
             else:
-                rest = [rect]
-            pieces.append(rest)
-            stored += len(rest)
-        return count
+                found = near[touching[place]]
+                width = np.minimum(found[:, 2], rect[2]) - np.maximum(found[:, 0], rect[0])
+                areas = width * (np.minimum(found[:, 3], rect[3]) - np.maximum(found[:, 1], rect[1]))
+                # far beyond rounding: the overlaps cannot fill the rectangle
+                if float(areas.sum()) >= (rect[2] - rect[0]) * (rect[3] - rect[1]) * 0.999:
+                    largest_first = found[np.argsort(-areas, kind="stable")]
+                    out[asked[place]] = not left_over(rect, [_rect(row) for row in largest_first.tolist()])
+
+    def _covers_flat(self, rect: Rect, count: int) -> bool:
+        if self._ends is None:
+            self._add_all()
+        assert self._ends is not None
+        return is_covered(rect, [self._pieces[p] for p in self._pieces.touching(rect, self._ends[count - 1])])
+
+    def _may_fill_up(self) -> bool:
+        """False if the union surely stays below its limit.
+
+        Between two neighbouring y coordinates all pieces are as high as the gap, and their sides are sides of the
+        rectangles that pass through it: there are less than twice as many pieces as rectangles.
+        """
+        x1, y1, x2, y2 = (self._rects[:, k] for k in range(4))
+        if len(self._rects) >= MAX_STORED or bool(((x1 >= x2) | (y1 >= y2)).any()):
+            return True
+        levels = np.sort(np.concatenate((y1, y2)))
+        return 2 * int((np.searchsorted(levels, y2) - np.searchsorted(levels, y1)).sum()) >= MAX_STORED
+
+    def _add_all(self) -> None:
+        """Cut every rectangle by the pieces stored before it, until the union is full."""
+        self._ends = []
+        pieces = self._pieces
+        for row, coordinates in enumerate(self._rects.tolist()):
+            if pieces.count >= MAX_STORED:
+                self._full_at = row
+                break
+            rect = _rect(coordinates)
+            if rect[0] >= rect[2] or rect[1] >= rect[3]:
+                touching = [pieces[p] for p in pieces.touching(rect)]
+                rest = [] if is_covered(rect, touching) else left_over(rect, touching)
+            else:
+                rest = left_over(rect, [pieces[p] for p in pieces.crossing(rect)])
+            pieces.add(rest)
+            self._ends.append(pieces.count)
 
 
 def _rect(row: list[float]) -> Rect:

@@ -7,7 +7,7 @@ button. A row keeps every value in a field, and the text can be made from the ro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from workers.merge.tree import ELEMENT, FRAGMENT, TEXT
@@ -47,6 +47,7 @@ class ListingRow:
     text         page text; how a container is scrolled; the label of a hidden element
     count        of a hint: how many hidden elements follow
     pages        of a hidden element: how far down it is
+    node         the node of the page tree that made it, -1 where several did; not part of the row
     """
 
     depth: int
@@ -60,6 +61,7 @@ class ListingRow:
     flags: tuple[RowFlag, ...] = ()
     count: int | None = None
     pages: float | None = None
+    node: int = field(default=-1, compare=False, repr=False)
 
     def line(self) -> str:
         """The row as the text form prints it; more than one line where a value holds a newline."""
@@ -67,8 +69,8 @@ class ListingRow:
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object of the fields that say something; depth and kind always."""
-        plain = asdict(self)
-        return {k: v for k, v in plain.items() if k in ("depth", "kind") or (v is not None and v not in ((), "", []))}
+        plain = {name: value for name, value in asdict(self).items() if name != "node"}
+        return {k: v for k, v in plain.items() if k in ("depth", "kind") or (v is not None and v not in ((), ""))}
 
     def _body(self) -> str:
         match self.kind:
@@ -146,7 +148,7 @@ class _RowPrinter:
             kind, end = tree.kind[node], int(tree.subtree_end[node])
             if kind == TEXT:
                 if not final.painting.ignores(node):
-                    rows.append(ListingRow(depth, "text", text=final.simplified.texts[node]))
+                    rows.append(ListingRow(depth, "text", text=final.simplified.texts[node], node=node))
             elif kind == FRAGMENT:
                 flag: RowFlag = "shadow_closed" if tree.shadow_kind[node] == CLOSED else "shadow_open"
                 rows.append(ListingRow(depth, "shadow", flags=(flag,)))
@@ -179,7 +181,7 @@ class _RowPrinter:
             flags.append("shadow_closed" if node in self._closed_hosts else "shadow_open")
         attributes = tuple((name, shortened(value)) for name, value in shown_attributes(view, node).items())
         if tag == "svg":
-            return ListingRow(depth, "element", index, tag, attributes, flags=(*flags, "collapsed"))
+            return ListingRow(depth, "element", index, tag, attributes, flags=(*flags, "collapsed"), node=node)
         scrolls = shows_scroll(view, node)
         kind: RowKind = "scroll" if scrolls else "frame" if tag == "frame" and index is None else "element"
         return ListingRow(
@@ -192,6 +194,7 @@ class _RowPrinter:
             parts=tuple(final.compounds.get(node, ())),
             text=scroll_text(view, node) if scrolls else "",
             flags=tuple(flags),
+            node=node,
         )
 
     def _hints(self, node: int, depth: int) -> list[ListingRow]:

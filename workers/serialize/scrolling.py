@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from workers.merge.tree import DOCUMENT, ELEMENT
 from workers.serialize.view import View
 
@@ -25,11 +23,14 @@ class ScrollInfo:
 def scroll_info(view: View, node: int) -> ScrollInfo | None:
     """The position of a scroll container, None for anything else."""
     tree = view.tree
-    scroll, client = tree.scroll_rect[node], tree.client_rect[node]
-    if not (view.scrollable[node] and view.has_record[node]) or np.isnan(scroll[0]) or np.isnan(client[0]):
+    if not (view.scrolls[node] and view.recorded[node]):
         return None
-    left, top, width, height = scroll.tolist()
-    client_width, client_height = client[2:].tolist()
+    row = tree.plain.layout[node]
+    scroll, client = tree.scroll[row], tree.client[row]
+    if scroll is None or client is None:
+        return None
+    left, top, width, height = scroll
+    client_width, client_height = client[2:]
     below = max(0.0, height - client_height - top)
     vertical = round(top / (height - client_height) * 100, 1) if height > client_height else 0.0
     horizontal = round(left / (width - client_width) * 100, 1) if width > client_width else 0.0
@@ -43,10 +44,10 @@ def shows_scroll(view: View, node: int) -> bool:
     tag = view.tag(node)
     if tag == "iframe":
         return True
-    if not view.scrollable[node]:
+    if not view.scrolls[node]:
         return False
-    parent = int(view.tree.parent[node])
-    return tag in ("body", "html") or parent < 0 or not view.scrollable[parent]
+    parent = view.tree.plain.parent[node]
+    return tag in ("body", "html") or parent < 0 or not view.scrolls[parent]
 
 
 def scroll_text(view: View, node: int) -> str:
@@ -72,7 +73,7 @@ def _frame_text(view: View, node: int) -> str:
         page = document if view.tag(document) == "html" else -1
         if page < 0:
             page = next((c for c in tree.children(document) if view.tag(c) == "html"), -1)
-        if page >= 0 and tree.kind[page] in (ELEMENT, DOCUMENT):
+        if page >= 0 and tree.plain.kind[page] in (ELEMENT, DOCUMENT):
             info = scroll_info(view, page)
             if info is not None and (info.pages_below > 0 or info.pages_above > 0):
                 return f"scroll: {info.pages_above:.1f}↑ {info.pages_below:.1f}↓ {int(info.vertical_percent)}%"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workers.merge.merge import EXCLUDE_ATTRIBUTE
 from workers.merge.tree import (
     DOCUMENT,
     ELEMENT,
@@ -25,7 +26,6 @@ SVG_TAGS = frozenset(
 )  # fmt: skip
 """Subtrees dropped by name (browser-use 0.13.14, serializer/serializer.py; its `clipPath` never matches a lower-case
 name, so it is not here)."""
-EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
 MIN_TEXT = 2
 """Characters of stripped text below which a text node vanishes (same place)."""
 
@@ -34,18 +34,25 @@ MIN_TEXT = 2
 class Simplified:
     """By node: live (not in a dropped subtree), kept (in the simplified tree), final (also after optimising).
 
-    `file_input` marks inputs whose type is exactly `file`; `texts` holds the stripped text of each text node kept.
+    `remains` is `final` for loops; `file_input` marks invisible inputs whose type is exactly `file`; `texts` holds the
+    stripped text of each text node kept.
     """
 
     live: Flags
     kept: Flags
     final: Flags
     file_input: Flags
+    remains: bytes
     texts: dict[int, str]
 
     def nodes(self) -> list[int]:
         """The nodes of the final tree in printing order."""
-        return [int(n) for n in np.nonzero(self.final)[0]]
+        found: list[int] = np.nonzero(self.final)[0].tolist()
+        return found
+
+    def texts_of(self, nodes: list[int]) -> list[int]:
+        """Those of the nodes that are texts."""
+        return [n for n in nodes if n in self.texts]
 
 
 def simplify(view: View) -> Simplified:
@@ -55,11 +62,12 @@ def simplify(view: View) -> Simplified:
     file_input = _file_inputs(view, live)
     texts = {}
     text_kept = np.zeros(len(tree), np.bool_)
+    values = tree.values
     for node in np.nonzero(live & (tree.kind == TEXT) & view.visible)[0].tolist():
-        text = tree.values[node].strip()
+        text = values[node].strip()
         if len(text) >= MIN_TEXT:
             texts[node] = text
-            text_kept[node] = True
+    text_kept[list(texts)] = True
     element = tree.kind == ELEMENT
     framed = view.named(("iframe", "frame")) & _exact_frames(view) & (view.content >= 0)
     own = element & (view.visible | view.scrollable | file_input | framed)
@@ -73,14 +81,14 @@ def simplify(view: View) -> Simplified:
     kept = subtree_any(tree, own) & live & (tree.kind != DOCUMENT)
     worth = kept & (view.visible | view.scrollable | (tree.kind == TEXT) | file_input)
     final = kept & subtree_any(tree, worth)
-    return Simplified(live, kept, final, file_input, texts)
+    return Simplified(live, kept, final, file_input, final.tobytes(), texts)
 
 
 def parent_in(view: View, node: int) -> int:
     """The parent in the simplified tree: documents are transparent; -1 at the top."""
-    tree = view.tree
-    parent = int(tree.parent[node])
-    return int(tree.parent[parent]) if parent >= 0 and tree.kind[parent] == DOCUMENT else parent
+    plain = view.tree.plain
+    parent = plain.parent[node]
+    return plain.parent[parent] if parent >= 0 and plain.kind[parent] == DOCUMENT else parent
 
 
 def _exact_frames(view: View) -> Flags:
@@ -110,6 +118,8 @@ def _live(view: View) -> Flags:
 
 def _excluded_by_attribute(view: View) -> list[int]:
     tree = view.tree
+    if not tree.may_exclude:
+        return []
     needle = EXCLUDE_ATTRIBUTE.encode()
     own = f"{EXCLUDE_ATTRIBUTE}-{view.options.session_id}" if view.options.session_id else ""
     out = []
@@ -123,10 +133,12 @@ def _excluded_by_attribute(view: View) -> list[int]:
 
 
 def _file_inputs(view: View, live: Flags) -> Flags:
-    """The inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
+    """The invisible inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
     out = np.zeros(len(live), np.bool_)
-    for node in np.nonzero(live & view.named(("input",)))[0].tolist():
-        out[node] = view.tree.attributes(node).get("type") == "file"
+    for node in np.nonzero(live & ~view.visible & view.named(("input",)))[0].tolist():
+        raw = bytes(view.tree.attributes_raw[node])
+        if b"file" in raw or b"\\u" in raw:  # most pages have more hidden inputs than that, none of which prints
+            out[node] = view.tree.attributes(node).get("type") == "file"
     return out
 
 
@@ -134,6 +146,4 @@ def _other_branches(view: View, own: Flags) -> I64:
     """The children of the top document behind the first that yields a node: they are not printed."""
     tree = view.tree
     yields = subtree_any(tree, own)
-    children = tree.children(0)
-    first = next((i for i, child in enumerate(children) if yields[child]), len(children))
-    return np.array([c for c in children[first + 1 :] if yields[c]], np.int64)
+    return np.array([child for child in tree.children(0) if yields[child]][1:], np.int64)

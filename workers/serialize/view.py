@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.capture import COMPUTED_STYLES
-from workers.merge.tree import DOCUMENT, ELEMENT, LINK_CONTENT, PageTree
+from workers.merge.tree import ELEMENT, LINK_CONTENT, PageTree
 from workers.serialize.options import ListingOptions
 
 Flags = NDArray[np.bool_]
@@ -18,6 +18,7 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
 _STYLE = {name: i for i, name in enumerate(COMPUTED_STYLES)}
+_BACKGROUND = _STYLE["background-color"]
 SCROLLING_OVERFLOWS = frozenset({"auto", "scroll", "overlay"})
 SCROLLABLE_TAGS = frozenset({"div", "main", "section", "article", "aside", "body", "html"})
 TRANSPARENT = "rgba(0, 0, 0, 0)"
@@ -35,9 +36,18 @@ class FrameContext:
     offset_y: float
 
 
+@dataclass(frozen=True, slots=True)
+class RowFlags:
+    """What a row of computed styles means: the element is hidden, covers what lies beneath it, can scroll."""
+
+    hides: bool
+    occludes: bool
+    scrolls: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Columns by node that every pass reads."""
+    """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops."""
 
     tree: PageTree
     options: ListingOptions
@@ -51,10 +61,16 @@ class View:
     detached: Flags
     context: I64
     contexts: tuple[FrameContext, ...]
+    rows: tuple[RowFlags, ...]
+    printable: frozenset[str]
+    recorded: bytes
+    seen: bytes
+    boxed: bytes
+    scrolls: bytes
 
     def tag(self, node: int) -> str:
         """The node's name in lower case."""
-        return self.tags[int(self.tree.name[node])]
+        return self.tree.plain.tag[node]
 
     def named(self, names: Collection[str]) -> Flags:
         """The elements with one of these lower-case names."""
@@ -62,13 +78,8 @@ class View:
 
     def style(self, node: int, name: str) -> str | None:
         """One computed style, None if unknown."""
-        row = int(self.tree.style[node])
+        row = self.tree.plain.style[node]
         return _style(self.tree.style_rows[row], name) if row >= 0 else None
-
-    def by_style(self, test: Sequence[bool], unknown: bool) -> Flags:
-        """A per-node flag from a per-style-row flag."""
-        flags: Flags = np.array([*test, unknown], np.bool_)[self.tree.style]  # row -1 is the last entry
-        return flags
 
 
 def named(tree: PageTree, tags: Sequence[str], names: Collection[str]) -> Flags:
@@ -105,16 +116,19 @@ def nest(count: int, spans: Sequence[tuple[int, int]]) -> tuple[I64, list[int]]:
 
 
 def covered(count: int, starts: NDArray[Any], ends: NDArray[Any]) -> Flags:
-    """The nodes inside any of these spans."""
-    depth = np.zeros(count + 1, np.int64)
-    np.add.at(depth, starts, 1)
-    np.add.at(depth, ends, -1)
-    return np.cumsum(depth[:-1]) > 0
+    """The nodes inside any of these spans; spans are subtrees, so that two are apart or one lies in the other."""
+    if not len(starts):
+        return np.zeros(count, np.bool_)
+    reach = np.zeros(count, np.int64)
+    reach[starts] = ends
+    flags: Flags = np.maximum.accumulate(reach) > np.arange(count)
+    return flags
 
 
 def subtree_any(tree: PageTree, flags: Flags) -> Flags:
     """The nodes that are flagged or hold a flagged node."""
-    before = np.concatenate(([0], np.cumsum(flags)))
+    before = np.zeros(len(flags) + 1, np.int32)
+    np.cumsum(flags, dtype=np.int32, out=before[1:])
     held: Flags = before[tree.subtree_end] > before[:-1]
     return held
 
@@ -122,15 +136,17 @@ def subtree_any(tree: PageTree, flags: Flags) -> Flags:
 def look(tree: PageTree, options: ListingOptions) -> View:
     """The view of a page tree under these options."""
     tags = tuple(name.lower() for name in tree.names)
+    rows = tuple(map(_row_flags, tree.style_rows))
     has_record = tree.has_record
-    if len(tree.document) and int(tree.document.max()) >= options.max_iframes:
+    if int(tree.document.max()) >= options.max_iframes:
         has_record = has_record & (tree.document < options.max_iframes)
-    has_bounds = has_record & ~np.isnan(tree.bounds[:, 0])
-    hidden_rows = np.array([*(_hides(row) for row in tree.style_rows), False], np.bool_)
+    has_bounds = has_record & (tree.layout >= 0)
+    hidden_rows = np.array([*(row.hides for row in rows), False], np.bool_)
     css_hidden = hidden_rows[tree.style]
     context, contexts = _frame_contexts(tree, has_record, has_bounds)
     visible = _visible(tree, options, has_bounds & ~css_hidden, context, contexts)
-    content, detached = _contents(tree, options, tags, visible, has_bounds)
+    content, detached = _contents(tree, options, visible, has_bounds)
+    scrollable = _scrollable(tree, rows, has_record)
     return View(
         tree=tree,
         options=options,
@@ -139,11 +155,17 @@ def look(tree: PageTree, options: ListingOptions) -> View:
         has_bounds=has_bounds,
         css_hidden=css_hidden,
         visible=visible,
-        scrollable=_scrollable(tree, tags, has_record),
+        scrollable=scrollable,
         content=content,
         detached=detached,
         context=context,
         contexts=contexts,
+        rows=rows,
+        printable=frozenset(options.attribute_names),
+        recorded=has_record.tobytes(),
+        seen=visible.tobytes(),
+        boxed=has_bounds.tobytes(),
+        scrolls=scrollable.tobytes(),
     )
 
 
@@ -152,52 +174,47 @@ def _style(row: tuple[str | None, ...], name: str) -> str | None:
     return row[place] if place < len(row) else None
 
 
-def _opacity(row: tuple[str | None, ...]) -> float:
+def _row_flags(row: tuple[str | None, ...]) -> RowFlags:
+    if len(row) < len(COMPUTED_STYLES):
+        row = (*row, *[None] * (len(COMPUTED_STYLES) - len(row)))
+    display, visibility, opacity_text, overflow, overflow_x, overflow_y = row[:6]
+    background = row[_BACKGROUND]
     try:
-        return float(_style(row, "opacity") or "1")
+        opacity = 1.0 if opacity_text == "1" else float(opacity_text or "1")
     except ValueError:
-        return 1.0
+        opacity = 1.0
+    hides = opacity <= 0 or (display or "").lower() == "none" or (visibility or "").lower() == "hidden"
+    occludes = (background or TRANSPARENT) != TRANSPARENT and not opacity < OCCLUDING_OPACITY
+    both = overflow or "visible"
+    scrolls = any((text or both).lower() in SCROLLING_OVERFLOWS for text in (overflow, overflow_x, overflow_y))
+    return RowFlags(hides, occludes, scrolls)
 
 
-def _hides(row: tuple[str | None, ...]) -> bool:
-    display = (_style(row, "display") or "").lower()
-    visibility = (_style(row, "visibility") or "").lower()
-    return display == "none" or visibility == "hidden" or _opacity(row) <= 0
-
-
-def occludes(row: tuple[str | None, ...]) -> bool:
-    """True if a rectangle with these styles hides what was painted before it."""
-    background = _style(row, "background-color")
-    return (background or TRANSPARENT) != TRANSPARENT and not _opacity(row) < OCCLUDING_OPACITY
-
-
-def _scrolls(row: tuple[str | None, ...]) -> bool:
-    overflow = (_style(row, "overflow") or "visible").lower()
-    both = ((_style(row, name) or overflow).lower() for name in ("overflow-x", "overflow-y"))
-    return overflow in SCROLLING_OVERFLOWS or any(o in SCROLLING_OVERFLOWS for o in both)
-
-
-def _scrollable(tree: PageTree, tags: Sequence[str], has_record: Flags) -> Flags:
-    scroll, client = tree.scroll_rect, tree.client_rect
-    with np.errstate(invalid="ignore"):
-        larger = (scroll[:, 3] > client[:, 3] + 1) | (scroll[:, 2] > client[:, 2] + 1)
-    rows = np.array([*(_scrolls(row) for row in tree.style_rows), False], np.bool_)
-    known = tree.style >= 0
-    by_tag = np.array([tag in SCROLLABLE_TAGS for tag in tags], np.bool_)[tree.name]
-    scrolls: Flags = tree.scrollable | (has_record & larger & np.where(known, rows[tree.style], by_tag))
-    return scrolls
+def _scrollable(tree: PageTree, rows: Sequence[RowFlags], has_record: Flags) -> Flags:
+    """What CDP calls scrollable, and what is larger inside than outside if its styles let it scroll."""
+    out = tree.scrollable.copy()
+    # without styles the tag decides; row -1 is the last entry
+    may = has_record & (tree.layout >= 0) & np.array([*(row.scrolls for row in rows), True], np.bool_)[tree.style]
+    nodes = np.nonzero(may)[0]
+    for node, row, style in zip(nodes.tolist(), tree.layout[nodes].tolist(), tree.style[nodes].tolist(), strict=True):
+        scroll, client = tree.scroll[row], tree.client[row]
+        if scroll is None or client is None or not (scroll[3] > client[3] + 1 or scroll[2] > client[2] + 1):
+            continue
+        if style >= 0 or tree.plain.tag[node] in SCROLLABLE_TAGS:
+            out[node] = True
+    return out
 
 
 def _frame_contexts(tree: PageTree, has_record: Flags, has_bounds: Flags) -> tuple[I64, tuple[FrameContext, ...]]:
-    is_html = np.array([n == "HTML" for n in tree.names], np.bool_)
-    is_frame = np.array([n.upper() in ("IFRAME", "FRAME") for n in tree.names], np.bool_)
-    element = tree.kind == ELEMENT
+    plain = tree.plain
     roots = {t.root for t in tree.targets if t.root > 0}
-    marks = np.nonzero(element & is_frame[tree.name] & has_bounds)[0].tolist()
-    marks += [n for n in tree.frame_ids if element[n] and is_html[tree.name[n]]]
+    marks = [n for n in tree.frame_ids if plain.kind[n] == ELEMENT and tree.names[tree.name[n]] == "HTML"]
+    frames = [name.upper() in ("IFRAME", "FRAME") for name in tree.names]
+    if any(frames):
+        marks += np.nonzero(np.array(frames)[tree.name] & (tree.kind == ELEMENT) & has_bounds)[0].tolist()
     marks = sorted({*marks, *roots})
     # a frame counts for what is below it, a target's document starts anew with itself
-    spans = [(n if n in roots else n + 1, int(tree.subtree_end[n])) for n in marks]
+    spans = [(n if n in roots else n + 1, plain.subtree_end[n]) for n in marks]
     inside, around = nest(len(tree), spans)
     contexts = [FrameContext((), 0.0, 0.0)]
     for node, outer in zip(marks, around, strict=True):
@@ -206,10 +223,11 @@ def _frame_contexts(tree: PageTree, has_record: Flags, has_bounds: Flags) -> tup
             contexts.append(FrameContext((), above.offset_x, above.offset_y))
             continue
         x, y = above.offset_x, above.offset_y
-        if is_html[tree.name[node]]:
-            if has_record[node] and not np.isnan(tree.scroll_rect[node, 0]):
-                x -= float(tree.scroll_rect[node, 0])
-                y -= float(tree.scroll_rect[node, 1])
+        if plain.tag[node] == "html":
+            scroll = tree.scroll[int(tree.layout[node])] if has_record[node] else None
+            if scroll is not None:
+                x -= scroll[0]
+                y -= scroll[1]
         else:
             x += float(tree.bounds[node, 0])
             y += float(tree.bounds[node, 1])
@@ -226,20 +244,24 @@ def _visible(
         return drawn
     visible = np.zeros(len(tree), np.bool_)
     nodes = np.nonzero(drawn)[0]
+    if not len(nodes):
+        return visible
     of = context[nodes]
-    order = np.argsort(of, kind="stable")
-    nodes, of = nodes[order], of[order]
-    cuts = np.nonzero(np.diff(of))[0] + 1
-    for part in np.split(nodes, cuts):
-        if not len(part):
-            continue
-        x, y, width, height = (tree.bounds[part, k] for k in range(4))
-        for frame in reversed(contexts[context[part[0]]].chain):
-            if tree.names[tree.name[frame]] != "HTML":
+    if int(of.min()) == int(of.max()):
+        parts = [nodes]
+    else:
+        order = np.argsort(of, kind="stable")
+        nodes, of = nodes[order], of[order]
+        parts = np.split(nodes, np.nonzero(np.diff(of))[0] + 1)
+    for part in parts:
+        x, y, width, height = tree.bounds[part].T
+        for frame in reversed(contexts[int(context[part[0]])].chain):
+            if tree.plain.tag[frame] != "html":
                 x, y = x + tree.bounds[frame, 0], y + tree.bounds[frame, 1]
                 continue
-            scroll, client = tree.scroll_rect[frame], tree.client_rect[frame]
-            if np.isnan(scroll[0]) or np.isnan(client[0]):
+            row = int(tree.layout[frame])
+            scroll, client = tree.scroll[row], tree.client[row]
+            if scroll is None or client is None:
                 continue
             x, y = x - scroll[0], y - scroll[1]
             inside = (x < client[2]) & (x + width > 0) & (y < client[3] + threshold) & (y + height > -threshold)
@@ -248,12 +270,10 @@ def _visible(
     return visible
 
 
-def _contents(
-    tree: PageTree, options: ListingOptions, tags: Sequence[str], visible: Flags, has_bounds: Flags
-) -> tuple[I64, Flags]:
+def _contents(tree: PageTree, options: ListingOptions, visible: Flags, has_bounds: Flags) -> tuple[I64, Flags]:
     """By frame element the content document it shows (-1: none), and the nodes of documents that are not shown."""
     content = np.full(len(tree), -1, np.int64)
-    documents = np.nonzero((tree.kind == DOCUMENT) & (tree.link == LINK_CONTENT))[0]
+    documents = np.nonzero(tree.link == LINK_CONTENT)[0]
     content[tree.parent[documents]] = documents
     hidden = []
     depth = {0: 0}
@@ -268,7 +288,5 @@ def _contents(
         else:
             hidden.append(root)
             content[frame] = -1
-    if not hidden:
-        return content, np.zeros(len(tree), np.bool_)
     roots = np.array(hidden, np.int64)
     return content, covered(len(tree), roots, tree.subtree_end[roots])

@@ -64,28 +64,18 @@ def parse_outline(text: str) -> list[ParsedLine]:
     It believes what it reads: a line that a page has written into a name looks like any other, and a name that ends in
     ` [checked]` looks like a flag. The row form tells them apart.
     """
-    lines: list[str] = []
+    lines: list[list[str]] = []
     for line in text.split("\n"):
-        if _LINE.fullmatch(line) is None and lines:
-            lines[-1] += "\n" + line
-        elif line:
-            lines.append(line)
+        if _LINE.fullmatch(line):
+            lines.append([line])
+        elif lines:
+            lines[-1].append(line)
     parsed = []
-    for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None:
-            continue
-        name = found["name"]
-        parsed.append(
-            ParsedLine(
-                found["id"],
-                len(found["indent"]) // 2,
-                found["role"],
-                name,
-                found["selected"] is not None,
-                found["checked"] is not None,
-            )
-        )
+    for parts in lines:
+        found = _LINE.fullmatch("\n".join(parts))
+        if found is not None:
+            flags = (found["selected"] is not None, found["checked"] is not None)
+            parsed.append(ParsedLine(found["id"], len(found["indent"]) // 2, found["role"], found["name"], *flags))
     return parsed
 
 

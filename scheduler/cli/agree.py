@@ -12,7 +12,7 @@ from scheduler.cli.show import printable
 
 @click.command(epilog="Example: pagestate agree http://127.0.0.1:8741/form.html --store ./store")
 @click.argument("url")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one with the score, one for each difference.")
 def command(url: str, store_path: str, as_json: bool) -> None:
     """Print which elements of URL (or of a page id) only the listing or only the outline knows.

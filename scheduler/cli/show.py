@@ -23,7 +23,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
 @click.argument("url")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--form", type=click.Choice(FORMS), default="listing", show_default=True)
 @click.option(
     "--truncate",

@@ -14,14 +14,15 @@ from workers.merge import PayloadError, merge
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.options import ListingOptions
 from workers.serialize.outline import Outline, serialize_outline
-from workers.store import FolderStore, find_pages, load_capture, open_crawl
+from workers.store import ObjectStore, find_pages, load_capture, open_crawl
+from workers.store.opening import open_store
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
     """One page of a store: its row of `listings`, and the settings that its listing was made with."""
 
-    store: FolderStore
+    store: ObjectStore
     row: dict[str, Any]
     settings: ListingSettings
 
@@ -57,7 +58,7 @@ class StoredPage:
 
 def stored_page(store_path: str, url: str) -> StoredPage:
     """The page of a URL or a page id, as of its last round. Raises SeedError where the store has none."""
-    store = FolderStore.for_reading(store_path)
+    store = open_store(store_path, reading=True)
     crawl = open_crawl(store, None, None)
     pages = find_pages(store, url)
     if not pages:

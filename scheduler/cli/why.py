@@ -20,7 +20,7 @@ MAX_STORIES = 20
 
 @click.command(epilog="Example: pagestate why http://127.0.0.1:8741/form.html --match 'Sign up' --store ./store")
 @click.argument("url")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--match", metavar="TEXT", help="Elements with this in their text, accessible name or an attribute.")
 @click.option("--css", metavar="SELECTOR", help="Elements that a CSS selector matches, in every frame and shadow tree.")
 @click.option("--backend-id", type=int, metavar="N", help="The element with this backend node id.")

@@ -13,6 +13,7 @@ from typing import Any
 from schemas.errors import BrowserLost, ChannelError, PageFailed
 from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
+from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken, Taking
 from workers.capture.target import Place, TargetTaker, frames_in
 
@@ -32,17 +33,20 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
     deadline = time.perf_counter() + budgets.needed.total_seconds()
     # breadth first, so that a cap cuts off the deepest frames
-    above = [(session.session_id, 0)]
+    above = [(place, 0)]
     while above:
         parent, depth = above.pop(0)
-        for target_id, session_id in await _frames_below(session, parent, deadline, taking):
+        found = await _frames_below(session, parent.session_id, deadline, taking)
+        if len(targets) + len(found) > limits.max_iframes:
+            found = _in_document_order(found, parent, taking)
+        for target_id, session_id in found:
             if len(targets) > limits.max_iframes or depth >= limits.max_iframe_depth:
                 taking.degradations.add("frames_capped")
                 break
             frame = Place(len(targets), session_id, None)
             if await _take_frame(session, target_id, frame, budgets, started, deadline, taking):
                 targets.append({"target_id": target_id, "session_id": session_id})
-                above.append((session_id, depth + 1))
+                above.append((frame, depth + 1))
     taking.payloads.append(Taken("targets", _targets(session, targets, taking)))
 
 
@@ -53,6 +57,19 @@ async def _frames_below(session: PageSession, parent: str, deadline: float, taki
     except (TimeoutError, ChannelError):
         taking.degradations.add("frame_lost")
         return []
+
+
+def _in_document_order(found: list[tuple[str, str]], parent: Place, taking: Taking) -> list[tuple[str, str]]:
+    """The frames as they stand in the document above them, since a listing shows the first of too many.
+
+    A frame's target has the id of the frame. One that the document does not name comes last.
+    """
+    for taken in taking.payloads:
+        if taken.kind == "dom_document" and taken.target == parent.ordinal:
+            data = bytes(buffer_of(taken.data))
+            places = {target_id: data.find(b'"frameId":"%b"' % target_id.encode()) for target_id, _ in found}
+            return sorted(found, key=lambda frame: (places[frame[0]] < 0, places[frame[0]]))
+    return found
 
 
 async def _take_frame(

@@ -107,6 +107,20 @@ class ListingSettings:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class OutlineSettings:
+    """What the outline's maps include. Raises SettingError for a value that no outline can be made with."""
+
+    max_xpath_chars: int = 4096
+    """A longer XPath is replaced by that of the nearest ancestor that fits, and flagged."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_xpath_chars <= MAX_LISTING_NUMBER:
+            raise SettingError(
+                f"The setting outline.max_xpath_chars is {self.max_xpath_chars}; give 0 to {MAX_LISTING_NUMBER}."
+            )
+
+
 MAX_LISTING_NUMBER: Final = 10**9
 """Beyond any page, and small enough for every column."""
 
@@ -118,6 +132,7 @@ class CrawlSettings:
     profile: Profile = DESKTOP
     budgets: Budgets = field(default_factory=Budgets)
     listing: ListingSettings = field(default_factory=ListingSettings)
+    outline: OutlineSettings = field(default_factory=OutlineSettings)
     lanes: int = 64
     batch_size: int = 25
     batch_deadline: timedelta = timedelta(seconds=120)

@@ -244,4 +244,5 @@ class PageCapturer:
             selector_map=processed.selector_map if processed else [],
             stages=page.stages,
             captures=processed.captures if processed else [],
+            outline_map=processed.outline_map if processed else [],
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from scheduler.cli.listing_options import listing_options, listing_settings
+from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
@@ -112,12 +112,13 @@ def command(
     if math.isnan(host_delay):
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
-    listing = listing_settings(others)
+    listing, outline = listing_settings(others), outline_settings(others)
     given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
     settings = replace(
         _DEFAULTS,
         budgets=budgets_from(given),
         listing=listing,
+        outline=outline,
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,

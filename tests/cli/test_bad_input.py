@@ -318,4 +318,5 @@ def test_showing_what_is_not_there(refused, tmp_path, store):
     assert "There is no crawl in" in refused("status", "--store", tmp_path / "folder")
     assert f"has no page {URL}" in refused("show", URL, "--store", store)
     assert "is no URL of a page" in refused("show", "hello", "--store", store)
-    assert "outline" in refused("show", URL, "--store", store, "--form", "outline")
+    assert "outlines" in refused("show", URL, "--store", store, "--form", "outlines")
+    assert f"has no page {URL}" in refused("agree", URL, "--store", store)

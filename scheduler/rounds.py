@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from scheduler.plan import plan
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import StoreError
+from schemas.errors import StoreDamaged, StoreError
 from schemas.outcomes import Outcome
 from schemas.settings import CrawlSettings
 from workers.store import (
@@ -34,6 +34,11 @@ def plan_round(
     May be repeated after a crash at any point: the same pages add nothing a second time.
     """
     existing = read_plan(store, round_number)
+    if not existing and committed_batch_ids(store, round_number):
+        raise StoreDamaged(
+            f"The store {store.where} has commits of round {round_number} but not its plan; restore the plan from a"
+            " copy or choose another --store."
+        )
     added = plan(crawl, round_number, pages, settings, existing)
     store_plan(store, round_number, added)
     return _in_order([*existing, *added])

@@ -107,6 +107,20 @@ class ListingSettings:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class OutlineSettings:
+    """What the outline's maps include. Raises SettingError for a value that no outline can be made with."""
+
+    max_xpath_chars: int = 4096
+    """A longer XPath is replaced by that of the nearest ancestor that fits, and flagged."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_xpath_chars <= MAX_LISTING_NUMBER:
+            raise SettingError(
+                f"The setting outline.max_xpath_chars is {self.max_xpath_chars}; give 0 to {MAX_LISTING_NUMBER}."
+            )
+
+
 MAX_LISTING_NUMBER: Final = 10**9
 """Beyond any page, and small enough for every column."""
 
@@ -118,6 +132,7 @@ class CrawlSettings:
     profile: Profile = DESKTOP
     budgets: Budgets = field(default_factory=Budgets)
     listing: ListingSettings = field(default_factory=ListingSettings)
+    outline: OutlineSettings = field(default_factory=OutlineSettings)
     lanes: int = 64
     batch_size: int = 25
     batch_deadline: timedelta = timedelta(seconds=120)
@@ -183,6 +198,10 @@ def _shaped(default: Any, stored: Any, path: str) -> Any:
     return replace(cast(Any, default), **changes)
 
 
+MIN_BUDGET_SECONDS = 0.001
+MAX_BUDGET_SECONDS = 3600
+
+
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:
     """The default budgets with some replaced, in seconds; an unknown name is an error that suggests the nearest."""
     known = [f.name for f in fields(Budgets)]
@@ -191,6 +210,8 @@ def budgets_from(overrides: Mapping[str, float]) -> Budgets:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
             raise SettingError(f"There is no budget named {name}; {hint}")
-        if not 0 < seconds <= 3600:
-            raise SettingError(f"The budget {name} is {seconds} s; give more than 0 and at most 3600 seconds.")
+        if not MIN_BUDGET_SECONDS <= seconds <= MAX_BUDGET_SECONDS:
+            raise SettingError(
+                f"The budget {name} is {seconds} s; give {MIN_BUDGET_SECONDS} to {MAX_BUDGET_SECONDS} seconds."
+            )
     return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})

@@ -147,7 +147,8 @@ class PageCapturer:
             await self._take(page, session)
         await self._process(page)
         outcome = outcome_of_status(page.visit.status)
-        if outcome == "ok" and page.processed is not None and page.processed.is_empty:
+        is_html = page.visit.content_type in (None, "text/html", "application/xhtml+xml", "text/plain")
+        if outcome == "ok" and is_html and page.processed is not None and page.processed.is_empty:
             return "empty"
         return outcome
 
@@ -187,6 +188,8 @@ class PageCapturer:
             degradations |= processed.degradations
         if visit.settle_reason in ("quiet_cap", "load_cap", "blocked"):
             degradations.add("unsettled")
+        if visit.title_is_cut:
+            degradations.add("text_truncated")
         facts = page.facts
         row: Row = {
             "seed": page.planned.seed,
@@ -241,4 +244,5 @@ class PageCapturer:
             selector_map=processed.selector_map if processed else [],
             stages=page.stages,
             captures=processed.captures if processed else [],
+            outline_map=processed.outline_map if processed else [],
         )

@@ -24,10 +24,14 @@ from schemas.records import Row, StageResult
 from schemas.settings import CrawlSettings
 from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken
-from workers.merge import PayloadError, mask_secrets, merge
+from workers.merge import PageTree, PayloadError, mask_secrets, merge
 from workers.serialize import listing as listing_serializer
+from workers.serialize.agreement import agreement
 from workers.serialize.listing import Listing, SelectorMap, serialize_listing
 from workers.serialize.options import ListingOptions
+from workers.serialize.outline import serialize_outline
+from workers.serialize.outline_columns import agreement_columns, outline_columns, outline_map_rows
+from workers.serialize.outline_options import OutlineOptions
 from workers.store.payloads import encode_capture
 
 _Result = TypeVar("_Result")
@@ -39,6 +43,7 @@ class Processed:
 
     listing: Row = field(default_factory=dict)
     selector_map: list[Row] = field(default_factory=list)
+    outline_map: list[Row] = field(default_factory=list)
     captures: list[Row] = field(default_factory=list)
     stages: list[StageResult] = field(default_factory=list)
     degradations: frozenset[Degradation] = frozenset()
@@ -76,22 +81,61 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, started: float) ->
     captures = encode_capture(capture) if settings.store_captures else []
     stages: list[StageResult] = []
     degradations: set[Degradation] = {"secrets_masked"} if masked else set()
-    if next(capture.of("layout_snapshot"), None) is None:
+    if next(capture.of("dom_document"), None) is None:
         return Processed(row, captures=captures, degradations=frozenset(degradations))
     options = ListingOptions.of(settings.listing)
+    listing: Listing | None = None
     try:
         tree = _timed("merge", started, stages, lambda: merge(capture), len)
-        listing = _timed(
-            "listing", started, stages, lambda: serialize_listing(tree, options), lambda made: made.interactive
-        )
+        # without a layout snapshot there is no listing, but document and accessibility still make an outline
+        if next(capture.of("layout_snapshot"), None) is not None:
+            listing = _timed(
+                "listing", started, stages, lambda: serialize_listing(tree, options), lambda made: made.interactive
+            )
     except PayloadError as error:
         return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
     if tree.surrogates_replaced:
         degradations.add("surrogates_replaced")
-    row |= {"surrogates_replaced": tree.surrogates_replaced, **listing_columns(listing)}
+    row["surrogates_replaced"] = tree.surrogates_replaced
+    if listing is not None:
+        row |= listing_columns(listing)
+    columns, outline_map, without = _outline(capture, tree, listing, settings, started, stages)
     return Processed(
-        row, selector_rows(listing.selector_map), captures, stages, frozenset(degradations), looks_empty(listing)
+        row | columns,
+        selector_rows(listing.selector_map) if listing is not None else [],
+        outline_map,
+        captures,
+        stages,
+        frozenset(degradations | without),
+        listing is not None and looks_empty(listing),
     )
+
+
+def _outline(
+    capture: Capture,
+    tree: PageTree,
+    listing: Listing | None,
+    settings: CrawlSettings,
+    started: float,
+    stages: list[StageResult],
+) -> tuple[Row, list[Row], frozenset[Degradation]]:
+    """The outline's columns and rows; a payload that makes no sense to it costs the outline alone."""
+    options = OutlineOptions(max_xpath_chars=settings.outline.max_xpath_chars)
+
+    def made() -> tuple[Row, list[Row], frozenset[Degradation]]:
+        outline = serialize_outline(capture, options, tree=tree)
+        columns = outline_columns(outline)
+        if listing is not None:
+            columns |= agreement_columns(agreement(listing, outline))
+        return columns, *outline_map_rows(outline)
+
+    begun = time.perf_counter()
+    try:
+        return _timed("outline", started, stages, made, lambda result: len(result[1]))
+    except PayloadError as error:
+        took = (time.perf_counter() - begun) * 1000
+        stages.append(StageResult("outline", "error", (begun - started) * 1000, took, str(error)))
+        return {}, [], frozenset()
 
 
 def listing_columns(listing: Listing) -> Row:

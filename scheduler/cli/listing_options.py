@@ -1,4 +1,4 @@
-"""The `--listing-...` options of `pagestate crawl` and the settings that they make."""
+"""The `--listing-...` and `--outline-...` options of `pagestate crawl` and the settings that they make."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schemas.settings import MAX_LISTING_NUMBER, ListingSettings
+from schemas.settings import MAX_LISTING_NUMBER, ListingSettings, OutlineSettings
 
 _DEFAULTS = ListingSettings()
 _NUMBER = click.IntRange(0, MAX_LISTING_NUMBER)
@@ -38,6 +38,13 @@ _OPTIONS = (
         show_default=True,
         help="Characters of the listing in a page state.",
     ),
+    click.option(
+        "--outline-max-xpath",
+        type=_NUMBER,
+        default=OutlineSettings().max_xpath_chars,
+        show_default=True,
+        help="Characters of an XPath in the outline's map; a longer one is replaced by an ancestor's.",
+    ),
 )
 
 
@@ -63,6 +70,11 @@ def listing_settings(given: dict[str, Any]) -> ListingSettings:
         viewport_threshold=_viewport(given.pop("listing_viewport")),
         max_chars=given.pop("listing_max_chars"),
     )
+
+
+def outline_settings(given: dict[str, Any]) -> OutlineSettings:
+    """As `listing_settings`, for the outline."""
+    return OutlineSettings(max_xpath_chars=given.pop("outline_max_xpath"))
 
 
 def _viewport(text: str) -> int | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.cli.stored import StoredPage
     from workers.serialize.rows import ListingRow
 
-FORMS = ("listing", "rows", "page-state", "eval", "elements", "stages")
+FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages")
 
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
@@ -41,22 +41,23 @@ def command(url: str, store_path: str, form: str, truncate: int | None, as_json:
     page-state  the listing as it stands in an agent's prompt, with statistics, tab and position
     eval        browser-use's second form: every element, with its text on the line
     elements    the selector map: what each number in the listing is
+    outline     the page as Stagehand shows it; with --json a line for each of its lines, with XPath and URL
     stages      what each step of the page took and how it ended
 
     Rows, page state and eval form are made from the stored capture.
     """
     from scheduler.cli.stored import stored_page
-    from workers.store import selector_map_of, stages_of
+    from workers.store import outline_map_of, selector_map_of, stages_of
 
     if truncate is not None and form != "page-state":
         raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
     page = stored_page(store_path, url)
-    if form == "listing":
-        _show_listing(page.row, as_json)
+    if form == "listing" or (form == "outline" and not as_json):
+        _show_text(page.row, form, as_json)
     elif form in ("rows", "page-state", "eval"):
         _show_made(page, form, truncate, as_json)
     else:
-        of = selector_map_of if form == "elements" else stages_of
+        of = {"elements": selector_map_of, "outline": outline_map_of, "stages": stages_of}[form]
         rows = of(page.store, page.row["page_id"])
         if as_json:
             for row in rows:
@@ -107,15 +108,15 @@ def _show_rows(rows: list[ListingRow], as_json: bool) -> None:
     _print(table)
 
 
-def _show_listing(page: dict[str, Any], as_json: bool) -> None:
+def _show_text(page: dict[str, Any], form: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(page, default=_text))
         return
-    if page["listing"] is None:
+    if page[form] is None:
         detail = f" ({page['outcome_detail']})" if page["outcome_detail"] else ""
-        click.echo(f"pagestate: {page['url_key']} has no listing: {page['outcome']}{detail}.", err=True)
+        click.echo(f"pagestate: {page['url_key']} has no {form}: {page['outcome']}{detail}.", err=True)
         return
-    click.echo(printable(page["listing"]))
+    click.echo(printable(page[form]))
 
 
 def _show_elements(rows: list[dict[str, Any]]) -> None:
@@ -170,7 +171,12 @@ def printable(text: str) -> str:
 
     A page must not be able to move the cursor or to recolour what is printed after it.
     """
-    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\ufffd" for c in text)
+    return "".join(c if c in "\n\t" or (c >= " " and not _is_control(c)) else "\ufffd" for c in text)
+
+
+def _is_control(c: str) -> bool:
+    """Whether a terminal acts on it: C1 controls, and the marks that turn the direction of writing around."""
+    return "\x7f" <= c <= "\x9f" or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
 
 
 def _text(value: object) -> str:

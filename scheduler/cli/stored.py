@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.capture import Capture
 from schemas.errors import PageUnreadable, SeedError, StoreDamaged, StoreError
 from schemas.settings import CrawlSettings, ListingSettings
 from workers.merge import PayloadError, merge
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.options import ListingOptions
+from workers.serialize.outline import Outline, serialize_outline
 from workers.store import ObjectStore, find_pages, load_capture, open_crawl
 from workers.store.opening import open_store
 
@@ -24,6 +28,18 @@ class StoredPage:
 
     def final(self) -> FinalTree:
         """The page's final tree, made from its stored capture. Raises StoreError, StoreDamaged, PageUnreadable."""
+        with self._made() as capture:
+            return final_tree(merge(capture), ListingOptions.of(self.settings))
+
+    def both(self) -> tuple[FinalTree, Outline]:
+        """The page's final tree and outline; raises as `final` does."""
+        with self._made() as capture:
+            tree = merge(capture)
+            return final_tree(tree, ListingOptions.of(self.settings)), serialize_outline(capture, tree=tree)
+
+    @contextmanager
+    def _made(self) -> Iterator[Capture]:
+        """The stored capture, for something that is made from it."""
         url = self.row["url_key"]
         try:
             capture = load_capture(self.store, self.row["page_id"])
@@ -35,7 +51,7 @@ class StoredPage:
                 " from one; capture the page without --no-captures."
             ) from error
         try:
-            return final_tree(merge(capture), ListingOptions.of(self.settings))
+            yield capture
         except PayloadError as error:
             raise PageUnreadable(f"The capture of {url} makes no sense ({error}); capture the page again.") from error
 

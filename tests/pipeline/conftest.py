@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.local import EngineLoop, run_local
+from scheduler.local import run_local
 from scheduler.rounds import next_round, plan_round, remaining
 from schemas.batch import PlannedPage
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import url_key
 from workers.batch import BatchDone, PageDone
+from workers.engine import EngineLoop
 from workers.store import FolderStore, latest_listings, open_crawl, read_table
 
 CRAWL_SECONDS = 300.0

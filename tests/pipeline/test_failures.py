@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from schemas.settings import Budgets, CrawlSettings, RunSettings
+from workers.process import process_page
 
 pytestmark = pytest.mark.browser
 
@@ -19,21 +21,23 @@ ONE_BY_ONE = RunSettings(concurrency=1, processes=1)
 PATIENCE_SECONDS = 60.0
 
 
-def kill_when_seen(is_it: Callable[[list[str]], bool], ready: Callable[[], bool] = lambda: True) -> threading.Thread:
-    """Kills the process below this one whose command line is the one, once it is time."""
+def below_this_process(is_it: Callable[[list[str]], bool]) -> list[psutil.Process]:
+    """The processes below this one whose command line is the one; parents come before their children."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if is_it(process.cmdline()):
+                found.append(process)
+    return found
 
-    def seen() -> list[psutil.Process]:
-        found = []
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                if is_it(process.cmdline()):
-                    found.append(process)
-        return found
+
+def kill_browser_once(ready: Callable[[], bool]) -> threading.Thread:
+    """Kills the browser below this process, once it is time."""
 
     def look() -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            if ready() and (found := seen()):
+            if ready() and (found := below_this_process(is_browser)):
                 # the system's browser may be a script that keeps waiting for the program itself
                 found[-1].kill()
                 return
@@ -52,12 +56,22 @@ def is_browser(command: list[str]) -> bool:
     return "--remote-debugging-port=0" in command and not any(part.startswith("--type=") for part in command)
 
 
-def test_a_killed_pool_process_costs_its_page_only(crawled, site, listings_made_again):
+def test_a_killed_pool_process_costs_its_page_only(crawled, site, listings_made_again, monkeypatch):
     """A page that takes its process down is `too_large`; the next one gets a new process (pain 40)."""
     urls = [site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in range(3)]
-    killer = kill_when_seen(is_pool_process)
+    submit, killed = ProcessPoolExecutor.submit, []
+
+    def kill_and_submit(pool, work, /, *arguments):
+        """Gives the first page to processes that have just been killed: whoever notices first, it is the same page."""
+        if work is process_page and not killed:
+            killed.extend(below_this_process(is_pool_process))
+            for process in killed:
+                process.kill()
+        return submit(pool, work, *arguments)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", kill_and_submit)
     done = crawled(urls, run=ONE_BY_ONE)
-    killer.join()
+    assert killed
     assert done.outcomes() == {urls[0]: "too_large", urls[1]: "ok", urls[2]: "ok"}
     row = done.rows()[urls[0]]
     assert "died" in row["outcome_detail"]
@@ -69,7 +83,7 @@ def test_a_killed_browser_costs_its_page_only(crawled, site, listings_made_again
     """A browser that dies is a `browser_crash` of the page in flight; the next page gets a new one (pains 8, 10)."""
     hanging = site.hang("/0")
     urls = [hanging, *(site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in (1, 2))]
-    killer = kill_when_seen(is_browser, ready=lambda: "/0" in site.hits)
+    killer = kill_browser_once(lambda: "/0" in site.hits)
     done = crawled(urls, run=ONE_BY_ONE)
     killer.join()
     assert done.outcomes() == {urls[0]: "browser_crash", urls[1]: "ok", urls[2]: "ok"}

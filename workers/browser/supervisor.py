@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,10 +25,12 @@ from schemas.errors import BrowserLost, BrowserMissing, ChannelError
 from schemas.settings import CrawlSettings, Profile
 from schemas.version import PAGESTATE_VERSION
 from workers.browser.channel import Channel
+from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
 
 PORT_FILE = "DevToolsActivePort"
 PORT_FILE_PATIENCE_SECONDS = 10.0
+LAUNCH_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class Supervisor:
             return self._launched
 
     async def _launch(self) -> _Launched:
-        folder = Path(tempfile.mkdtemp(prefix="pagestate-browser-"))
+        await asyncio.to_thread(sweep_orphans)
+        folder = own_folder()
         profile_folder = folder / "profile"
         profile_folder.mkdir()
         playwright = await async_playwright().start()
@@ -118,6 +120,7 @@ class Supervisor:
                 # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
                 ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
+                timeout=LAUNCH_PATIENCE_SECONDS * 1000,
             )
             browser = persistent.browser
             assert browser is not None, "a persistent context of Chromium has a browser"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.capture import Capture
+from workers.merge.columns import int64_column
 from workers.merge.payloads import AX_DECODER, RawAxNode, decode
 
 
@@ -17,4 +18,4 @@ def ax_nodes(capture: Capture, target: int) -> tuple[list[RawAxNode], NDArray[np
         decoded, count = decode(AX_DECODER, payload)
         nodes += decoded.nodes
         replaced += count
-    return nodes, np.array([node.backendDOMNodeId for node in nodes], np.int64), replaced
+    return nodes, int64_column([node.backendDOMNodeId for node in nodes]), replaced

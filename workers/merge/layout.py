@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.capture import Payload
+from workers.merge.columns import int32_column, int64_column
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import (
     METRICS_DECODER,
     SNAPSHOT_DECODER,
-    STRING_ROWS_DECODER,
     LayoutMetrics,
     RareFlags,
     RareStrings,
@@ -22,7 +20,7 @@ from workers.merge.payloads import (
     SnapshotDocument,
     decode,
 )
-from workers.merge.rows import Rectangles, four_numbers, style_numbers, style_texts
+from workers.merge.rows import Rectangles, cut_rows, four_numbers, style_numbers, texts
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -121,9 +119,9 @@ def read_records(payload: Payload, ratio: float, scroll: Rectangles, client: Rec
         input_checked=checked,
         input_values=input_values,
         bounds=bounds if ratio == 1.0 else bounds / ratio,
-        paint_order=np.array([p for part in parts for p in part.paint_order] + [-1], np.int64),
-        style=np.array([s for part in parts for s in part.style] + [-1], np.int32),
-        style_rows=[style_texts(row, snapshot.strings) for row in table],
+        paint_order=int64_column([p for part in parts for p in part.paint_order] + [-1]),
+        style=int32_column([s for part in parts for s in part.style] + [-1]),
+        style_rows=[texts("layout.styles", row, snapshot.strings) for row in table],
         layout_rows=rows,
     )
     return records, replaced
@@ -169,10 +167,10 @@ class _Part:
     def _flags(self, name: str, rare: RareFlags | None) -> I64 | None:
         return None if rare is None else self._indexes(name, rare.index)
 
-    def _indexes(self, name: str, values: Sequence[int]) -> I64:
+    def _indexes(self, name: str, values: list[int]) -> I64:
         if values and (min(values) < 0 or max(values) >= self.size):
             raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range: {self.size} nodes")
-        return np.array(values, np.int64)
+        return int64_column(values)
 
     def input_values(self) -> dict[int, str]:
         """Live values by node index; a text value takes precedence over an input value, sensitive fields have none."""
@@ -183,14 +181,11 @@ class _Part:
                 values.update(self._rare(name, rare))
         if not values:
             return values
-        try:
-            attributes = STRING_ROWS_DECODER.decode(nodes.attributes)
-        except msgspec.MsgspecError as error:
-            raise PayloadError("layout_snapshot", f"{self.field}.nodes.attributes", str(error)) from error
+        if not len(memoryview(nodes.attributes)):
+            raise PayloadError("layout_snapshot", f"{self.field}.nodes.attributes", "is missing")
+        attributes = cut_rows(f"{self.field}.nodes.attributes", nodes.attributes, self.size)
         return {
-            index: text
-            for index, text in values.items()
-            if index >= len(attributes) or not self._sensitive(attributes[index])
+            index: text for index, text in values.items() if not attributes or not self._sensitive(attributes[index])
         }
 
     def _rare(self, name: str, rare: RareStrings) -> dict[int, str]:
@@ -198,9 +193,9 @@ class _Part:
         pairs = zip(rare.index, rare.value, strict=False)
         return {index: self.strings[value] for index, value in pairs if 0 <= value < len(self.strings)}
 
-    def _sensitive(self, row: list[int]) -> bool:
-        texts = [self.strings[i] if 0 <= i < len(self.strings) else "" for i in row]
-        return is_sensitive(dict(zip(texts[::2], texts[1::2], strict=False)))
+    def _sensitive(self, row: bytes) -> bool:
+        flat = [text or "" for text in texts(f"{self.field}.nodes.attributes", row, self.strings)]
+        return is_sensitive(dict(zip(flat[::2], flat[1::2], strict=False)))
 
 
 def is_sensitive(attributes: dict[str, str]) -> bool:
@@ -211,9 +206,9 @@ def is_sensitive(attributes: dict[str, str]) -> bool:
     )
 
 
-def _integers(field: str, values: Sequence[int]) -> I64:
+def _integers(field: str, values: list[int]) -> I64:
     try:
-        return np.array(values, np.int64)
+        return int64_column(values)
     except OverflowError as error:
         raise PayloadError("layout_snapshot", field, "has a number beyond 64 bits") from error
 

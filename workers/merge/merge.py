@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.capture import Capture
 from workers.merge.accessibility import ax_nodes
+from workers.merge.columns import int32_column, int64_column
 from workers.merge.document import Flat, documents
 from workers.merge.layout import Records, device_pixel_ratio, read_metrics, read_records
 from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, RawAxNode, Targets, decode
@@ -53,7 +54,6 @@ def merge(capture: Capture) -> PageTree:
     nodes = flat.nodes
     values = [n.nodeValue for n in nodes]
     attributes_raw = [n.attributes for n in nodes]
-    frame_ids = {i: n.frameId for i, n in enumerate(nodes) if n.frameId}
     nodes.clear()  # the decoded document is the largest thing in memory; the other payloads come after it
     layout = _Layout(columns.count)
     ax = np.full(columns.count, -1, np.int32)
@@ -103,7 +103,7 @@ def merge(capture: Capture) -> PageTree:
         scrollable=columns.scrollable,
         values=values,
         attributes_raw=attributes_raw,
-        frame_ids=frame_ids,
+        frame_ids=columns.frame_ids,
         may_exclude=any(
             contains(p.data, EXCLUDE_ATTRIBUTE.encode())
             for p in capture.payloads
@@ -140,11 +140,12 @@ def _last_with(keys: I64, wanted: I64) -> I64:
     """For each wanted id the last row of `keys` that holds it, -1 if none does; 0 is no id."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
+    order = keys.argsort(kind="stable")
     sorted_keys = keys[order]
-    place = np.searchsorted(sorted_keys, wanted, "right") - 1
-    hit = (place >= 0) & (sorted_keys[np.maximum(place, 0)] == wanted) & (wanted != 0)
-    return np.where(hit, order[np.maximum(place, 0)], -1)
+    place = sorted_keys.searchsorted(wanted, "right") - 1  # -1 is the last one, which is greater than what is wanted
+    found = order[place]
+    found[(sorted_keys[place] != wanted) | (wanted == 0)] = -1
+    return found
 
 
 def _mark_listeners(capture: Capture, ordinal: int, columns: _Columns, mine: I64, listens: NDArray[np.bool_]) -> None:
@@ -175,6 +176,7 @@ class _Columns:
         "_parents",
         "backend_node_id",
         "count",
+        "frame_ids",
         "kind",
         "link",
         "name",
@@ -197,17 +199,22 @@ class _Columns:
         table: dict[str, int] = {}
         number = table.setdefault
         self._names = [number(n.nodeName, len(table)) for n in nodes]
-        self.name = np.array(self._names, np.int32)
+        self.name = int32_column(self._names)
         self.names = tuple(table)
-        self.backend_node_id = np.array([n.backendNodeId for n in nodes], np.int64)
+        self.backend_node_id = int64_column([n.backendNodeId for n in nodes])
         self.scrollable = np.zeros(count, np.bool_)
-        self.scrollable[[i for i, n in enumerate(nodes) if n.isScrollable]] = True
         self.shadow_kind = np.zeros(count, np.int8)
         self.link = np.full(count, LINK_CHILD, np.int8)
-        kinds_of_shadow = {text: i for i, text in enumerate(SHADOW_KINDS)}
-        for i in [i for i, n in enumerate(nodes) if n.shadowRootType]:
-            self.shadow_kind[i] = kinds_of_shadow.get(nodes[i].shadowRootType, kinds_of_shadow["unknown"])
-            self.link[i] = LINK_SHADOW
+        self.frame_ids: dict[int, str] = {}
+        for i in [i for i, n in enumerate(nodes) if n.isScrollable or n.frameId or n.shadowRootType]:
+            node = nodes[i]
+            self.scrollable[i] = node.isScrollable
+            if node.frameId:
+                self.frame_ids[i] = node.frameId
+            if node.shadowRootType:
+                known = node.shadowRootType in SHADOW_KINDS
+                self.shadow_kind[i] = SHADOW_KINDS.index(node.shadowRootType if known else "unknown")
+                self.link[i] = LINK_SHADOW
         self.link[self.kind == DOCUMENT] = LINK_CONTENT
         self.link[0] = LINK_ROOT
         self.target = np.zeros(count, np.int32)
@@ -280,8 +287,7 @@ class _Layout:
         """Join the records of one target to its nodes by backend node id; a later document overwrites an earlier."""
         rows = _last_with(records.backend_node_id, ids)
         known = rows >= 0
-        if not known.all():
-            nodes, rows = nodes[known], rows[known]
+        nodes, rows = nodes[known], rows[known]
         self.has_record[nodes] = True
         self.document[nodes] = records.document[rows]
         self.is_clickable[nodes] = records.is_clickable[rows]

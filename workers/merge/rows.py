@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
+from workers.merge.columns import float_column
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import FLOATS_DECODER, INTEGERS_DECODER, RAW_ROWS_DECODER, RECTANGLES_DECODER
 
@@ -56,7 +57,7 @@ def four_numbers(field: str, raw: Raw, count: int) -> F64:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PayloadError("layout_snapshot", field, str(error)) from error
     numbers += _NO_NUMBERS
-    out = np.array(numbers, np.float64).reshape(count + 1, 4)
+    out = float_column(numbers).reshape(count + 1, 4)
     if count and max(float(out[:-1].max()), -float(out[:-1].min())) > MAX_COORDINATE:
         raise PayloadError("layout_snapshot", field, "has a coordinate out of all bounds")
     return out
@@ -137,11 +138,11 @@ def style_numbers(field: str, raw: Raw, count: int, table: dict[bytes, int]) -> 
     return [number(row, len(table)) if row else -1 for row in rows]
 
 
-def style_texts(row: bytes, strings: list[str]) -> tuple[str | None, ...]:
-    """The texts that a row of styles points to; None where an index is out of range."""
+def texts(field: str, row: bytes, strings: list[str]) -> tuple[str | None, ...]:
+    """The texts of the string table that a row points to; None where an index is out of range."""
     try:
         places = INTEGERS_DECODER.decode(b"[" + row + b"]")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PayloadError("layout_snapshot", "layout.styles", str(error)) from error
+        raise PayloadError("layout_snapshot", field, str(error)) from error
     count = len(strings)
-    return tuple(strings[place] if 0 <= place < count else None for place in places)
+    return tuple([strings[place] if 0 <= place < count else None for place in places])

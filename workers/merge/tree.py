@@ -133,6 +133,7 @@ class PageTree:
     surrogates_replaced: int
     plain: Plain
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
+    _roles: dict[int, str | None] = field(default_factory=dict, repr=False)
     _properties: dict[int, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -179,7 +180,11 @@ class PageTree:
     def ax_role(self, node: int) -> str | None:
         """The role's value as Chromium gives it."""
         row = self.plain.ax[node]
-        return self._ax_text(row, "role", self.ax_nodes[row].role) if row >= 0 else None
+        if row < 0:
+            return None
+        if row not in self._roles:
+            self._roles[row] = self._ax_text(row, "role", self.ax_nodes[row].role)
+        return self._roles[row]
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""

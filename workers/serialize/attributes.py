@@ -42,15 +42,14 @@ def shown_attributes(view: View, node: int) -> dict[str, str]:
     if not shown:
         return shown
     _dedupe(shown, names)
-    role = view.tree.ax_role(node)
-    if role is not None and role == view.tree.node_name(node):
-        shown.pop("role", None)
-    if shown.get("type", "").lower() == view.tag(node):
-        shown.pop("type", None)
-    if shown.get("invalid", "").lower() == "false":
-        shown.pop("invalid", None)
-    if shown.get("required", "").lower() in ("false", "0", "no"):
-        shown.pop("required", None)
+    if "role" in shown and view.tree.ax_role(node) == view.tree.node_name(node):
+        del shown["role"]
+    if "type" in shown and shown["type"].lower() == view.tag(node):
+        del shown["type"]
+    if "invalid" in shown and shown["invalid"].lower() == "false":
+        del shown["invalid"]
+    if "required" in shown and shown["required"].lower() in ("false", "0", "no"):
+        del shown["required"]
     if "expanded" in shown:
         shown.pop("aria-expanded", None)
     return shown
@@ -64,7 +63,7 @@ def shortened(text: str) -> str:
 def _collect(view: View, node: int, names: frozenset[str]) -> dict[str, str]:
     tree, tag = view.tree, view.tag(node)
     attributes = tree.attributes(node)
-    shown = {key: value.strip() for key, value in attributes.items() if key in names and value.strip()}
+    shown = {key: text for key, value in attributes.items() if key in names and (text := value.strip())}
     kind = attributes.get("type", "").lower()
     password = tag == "input" and kind == "password"
     if tag == "input":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from workers.merge.tree import ELEMENT, FRAGMENT, SHADOW_KINDS, TEXT
 from workers.serialize.attributes import attribute_string
 from workers.serialize.hints import frame_hints
@@ -19,11 +21,14 @@ class Printer:
     """Prints one final tree; `printed` then holds the elements that have a line, `forged_lines` the number of lines
     that newlines in the page's own texts and values made."""
 
-    __slots__ = ("_closed_hosts", "_final", "_hosts", "forged_lines", "printed")
+    __slots__ = ("_closed_hosts", "_final", "_hosts", "_images", "forged_lines", "printed")
 
     def __init__(self, final: FinalTree) -> None:
         self._final = final
         self._hosts, self._closed_hosts = shadow_hosts(final)
+        # the last place is beyond all nodes
+        images = (final.view.named(("img",)) & final.simplified.final).nonzero()[0]
+        self._images: list[int] = [*images.tolist(), len(final.view.tree)]
         self.printed: set[int] = set()
         self.forged_lines = 0
 
@@ -100,9 +105,10 @@ class Printer:
     def _line(self, node: int) -> str:
         """The line, without indentation, of an element that is indexed, scrolls, or shows a frame."""
         view = self._final.view
-        tag = view.tree.plain.tag[node]
+        plain = view.tree.plain
+        tag = plain.tag[node]
         indexed = node in self._final.index_of
-        scrolls = shows_scroll(view, node)
+        scrolls = (view.scrolls[node] or tag == "iframe") and shows_scroll(view, node)
         mark = self._mark(node)
         if scrolls:
             star = "*" if node in self._final.new else ""
@@ -110,7 +116,7 @@ class Printer:
         elif not indexed and tag == "frame":
             mark = "|FRAME|"
         parts = [attribute_string(view, node)]
-        if indexed:
+        if indexed and self._images[bisect_left(self._images, node)] < plain.subtree_end[node]:
             parts.append(image_context(self._final, node))
         compound = self._final.compounds.get(node)
         if compound:

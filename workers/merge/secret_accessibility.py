@@ -129,7 +129,7 @@ def _mask_values(node: dict[str, Any], *, with_name: bool) -> bool:
     """Mask the value of a field, or the text inside it; True if there was something to mask."""
     values = [node.get("value"), *_values(node)]
     role = node.get("role")
-    if with_name and isinstance(role, dict) and role.get("value") in TEXT_ROLES:
+    if with_name and isinstance(role, dict) and str(role.get("value")) in TEXT_ROLES:
         values.append(node.get("name"))
     masked = False
     for value in values:
@@ -170,7 +170,8 @@ def _names(node: dict[str, Any], wanted: set[int]) -> bool:
         elif isinstance(value, dict):
             related = value.get("relatedNodes")
             if isinstance(related, list) and any(
-                isinstance(one, dict) and one.get("backendDOMNodeId") in wanted for one in related
+                isinstance(one, dict) and isinstance(of := one.get("backendDOMNodeId"), int) and of in wanted
+                for one in related
             ):
                 return True
             stack += value.values()
@@ -193,7 +194,7 @@ def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> boo
             if isinstance(value, (dict, list)):
                 if name not in NOT_SPOKEN:
                     stack.append(value)
-            elif isinstance(value, str) and (name == "text" or (name == "value" and kind in SPOKEN_TYPES)):
+            elif isinstance(value, str) and (name == "text" or (name == "value" and str(kind) in SPOKEN_TYPES)):
                 text = hidden.hide(value, near=near)
                 if text != value:
                     holder[name] = text

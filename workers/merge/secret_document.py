@@ -206,7 +206,7 @@ def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
     stack += [(root, True) for root in field.get("shadowRoots") or ()]
     while stack:
         node, repeats = stack.pop()
-        flat = node.get("attributes") or []
+        flat = _attributes(node)
         if is_placeholder(list(zip(flat[::2], flat[1::2], strict=False))):
             continue
         repeats = repeats or str(node["nodeName"]).lower() == REPEATS_CHOICE
@@ -223,8 +223,13 @@ def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
     return changed
 
 
+def _attributes(node: dict[str, Any]) -> list[str]:
+    flat = node.get("attributes")
+    return flat if isinstance(flat, list) else []  # the typed look at them takes a digit for an empty list
+
+
 def _mask_attributes(node: dict[str, Any], hidden: SecretTexts) -> bool:
-    flat = node.get("attributes") or []
+    flat = _attributes(node)
     before = list(flat)
     for place in range(0, len(flat) - 1, 2):
         flat[place + 1] = masked_attribute(flat[place], flat[place + 1], hidden)

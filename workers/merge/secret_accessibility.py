@@ -1,4 +1,4 @@
-"""In the accessibility tree a secret value is the value of the field, a value text, or the text inside the field."""
+"""In accessibility trees a secret value is the value of its field, and part of the names that Chromium makes of it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ from msgspec import Raw, Struct
 from schemas.capture import Payload
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import AX_NODE_DECODER
-from workers.merge.secret_document import MASK, SecretFields, decodable, is_value
+from workers.merge.secret_fields import ENCODER, LIST_DECODER, OBJECT_DECODER, SecretFields, decodable
+from workers.merge.secret_texts import MASK, SecretTexts, is_value
 
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_LIST = msgspec.json.Decoder(list[Raw])
-_ENCODER = msgspec.json.Encoder()
 VALUE_PROPERTIES = frozenset({"value", "valuetext"})
+TEXT_ROLES = frozenset({"StaticText", "InlineTextBox"})
+"""Nodes that are text; inside a field they repeat its value, and anything else names a part of the field."""
+NOT_SPOKEN = frozenset(
+    {"nodeId", "parentId", "childIds", "frameId", "backendDOMNodeId", "role", "chromeRole", "ignoredReasons", "type",
+     "idref", "attribute", "nativeSource"}
+)  # fmt: skip
+"""Members of CDP's AXNode, AXValue and AXValueSource that hold no text of the page."""
+SPOKEN_TYPES = frozenset({"string", "computedString"})
+"""CDP's AXValueTypes of text; the text of any other is a token or an id."""
+
+
+class _Related(Struct, gc=False):
+    backendDOMNodeId: int = 0
 
 
 class _Head(Struct, gc=False):
     nodeId: str = ""
+    parentId: str = ""
     childIds: list[str] = []
     backendDOMNodeId: int = 0
 
@@ -27,70 +39,162 @@ class _Head(Struct, gc=False):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-def mask_accessibility(payload: Payload, fields: SecretFields) -> bytes | None:
-    """The payload with values masked, None if it holds none; the fields are those that the document named."""
-    if not fields.fields:
-        return None
-    data = decodable(payload)
-    try:
-        whole = _OBJECT.decode(data)
-        nodes = _LIST.decode(whole["nodes"])
-        heads = [_HEAD.decode(node) for node in nodes]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
-        raise PayloadError(payload.kind, "nodes", f"{type(error).__name__}: {error}") from error
-    place_of = {head.nodeId: place for place, head in enumerate(heads)}
-    changed = False
-    inner = {place: 0 for place, head in enumerate(heads) if head.backendDOMNodeId in fields.inner}
-    for place, head in enumerate(heads):
-        if head.backendDOMNodeId not in fields.fields:
-            continue
-        if _mask_node(nodes, place, fields, inside=False):
-            changed = True
-            fields.masked.add(head.backendDOMNodeId)
-        stack = list(head.childIds) if head.backendDOMNodeId not in fields.selects else []
-        seen = {head.nodeId}
-        while stack:
-            node_id = stack.pop()
-            if node_id in seen or node_id not in place_of:
-                continue
-            seen.add(node_id)
-            inner[place_of[node_id]] = head.backendDOMNodeId
-            stack += heads[place_of[node_id]].childIds
-    for place, owner in inner.items():
-        if _mask_node(nodes, place, fields, inside=True):
-            changed = True
-            if owner:
-                fields.masked.add(owner)
-    if not changed:
-        return None
-    whole["nodes"] = Raw(_ENCODER.encode(nodes))
-    return _ENCODER.encode(whole)
+class SecretAccessibility:
+    """The accessibility tree of one frame."""
+
+    def __init__(self, payload: Payload, fields: SecretFields) -> None:
+        self._kind = payload.kind
+        data = decodable(payload)
+        try:
+            self._whole = OBJECT_DECODER.decode(data)
+            self._nodes = LIST_DECODER.decode(self._whole["nodes"])
+            self._heads = [_HEAD.decode(node) for node in self._nodes]
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
+            raise PayloadError(payload.kind, "nodes", f"{type(error).__name__}: {error}") from error
+        self._place_of = {head.nodeId: place for place, head in enumerate(self._heads)}
+        self._fields = {i for i, head in enumerate(self._heads) if head.backendDOMNodeId in fields.fields}
+        self._options = self._below({i for i in self._fields if self._heads[i].backendDOMNodeId in fields.selects})
+        named = {i for i, head in enumerate(self._heads) if head.backendDOMNodeId in fields.inner}
+        typed = {i for i in self._fields if self._heads[i].backendDOMNodeId not in fields.selects}
+        self._inner = dict.fromkeys((*named, *self._below(named)), -1) | self._below(typed)
+
+    def find(self, fields: SecretFields) -> None:
+        """Note what the fields hold by now: the page may have changed since the snapshot; and what they stand in."""
+        for place in self._fields:
+            head = self._heads[place]
+            node = self._node(place)
+            for value in (node.get("value"), *_values(node)):
+                text = value.get("value") if isinstance(value, dict) else None
+                if is_value(text):
+                    fields.values_of("select" if head.backendDOMNodeId in fields.selects else "").add(str(text))
+            above = self._place_of.get(head.parentId)
+            seen: set[int] = set()
+            while above is not None and above not in seen and self._heads[above].parentId:
+                seen.add(above)
+                fields.above.add(self._heads[above].backendDOMNodeId)
+                above = self._place_of.get(self._heads[above].parentId)
+
+    def mask(self, fields: SecretFields, hidden: SecretTexts) -> bytes | None:
+        """The payload with values masked, None if it holds none; notes the fields that had one."""
+        near = (fields.fields | fields.inner | fields.above) - {0}
+        changed = False
+        for place, head in enumerate(self._heads):
+            node = self._node(place)
+            own = False
+            if place in self._fields or place in self._inner:
+                own = _mask_values(node, with_name=place in self._inner)
+                owner = self._inner.get(place, place)
+                if own and owner >= 0:  # a text that only the document put into a field was counted there
+                    fields.masked.add(self._heads[owner].backendDOMNodeId)
+            owner = self._options.get(place, place)
+            if self._heads[owner].backendDOMNodeId in fields.selects and _mask_choice(node):
+                fields.masked.add(self._heads[owner].backendDOMNodeId)
+                own = True
+            related = head.backendDOMNodeId in near or place in self._inner or _names(node, near)
+            if _mask_texts(node, hidden, near=related) or own:
+                self._nodes[place] = Raw(ENCODER.encode(node))
+                changed = True
+        if not changed:
+            return None
+        self._whole["nodes"] = Raw(ENCODER.encode(self._nodes))
+        return ENCODER.encode(self._whole)
+
+    def _node(self, place: int) -> dict[str, Any]:
+        try:
+            AX_NODE_DECODER.decode(self._nodes[place])  # so that the members below are what they should be
+            node: dict[str, Any] = msgspec.json.decode(self._nodes[place])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise PayloadError(self._kind, f"nodes[{place}]", str(error)) from error
+        return node
+
+    def _below(self, tops: set[int]) -> dict[int, int]:
+        """The places of all nodes below these, with the one that each is below."""
+        found: dict[int, int] = {}
+        for top in tops:
+            stack = list(self._heads[top].childIds)
+            while stack:
+                place = self._place_of.get(stack.pop())
+                if place is not None and place not in found and place != top:
+                    found[place] = top
+                    stack += self._heads[place].childIds
+        return found
 
 
-def _mask_node(nodes: list[Raw], place: int, fields: SecretFields, *, inside: bool) -> bool:
-    """Mask one node in place; True if there was something to mask. A node inside a field has no name of its own."""
-    try:
-        AX_NODE_DECODER.decode(nodes[place])  # so that the members below are what they should be
-        node: dict[str, Any] = msgspec.json.decode(nodes[place])
-    except msgspec.DecodeError as error:
-        raise PayloadError("ax_tree", f"nodes[{place}]", str(error)) from error
-    masked = _mask_value(node.get("value"))
-    for item in node.get("properties") or ():
-        if item.get("name") in VALUE_PROPERTIES:
-            masked |= _mask_value(item.get("value"))
-    name = node.get("name")
-    text = name.get("value") if isinstance(name, dict) else None
-    if is_value(text) and (inside or text in fields.texts):
-        masked |= _mask_value(name)
-    if masked:
-        nodes[place] = Raw(_ENCODER.encode(node))
+def _values(node: dict[str, Any]) -> list[Any]:
+    return [item.get("value") for item in node.get("properties") or () if item.get("name") in VALUE_PROPERTIES]
+
+
+def _mask_values(node: dict[str, Any], *, with_name: bool) -> bool:
+    """Mask the value of a field, or the text inside it; True if there was something to mask."""
+    values = [node.get("value"), *_values(node)]
+    role = node.get("role")
+    if with_name and isinstance(role, dict) and role.get("value") in TEXT_ROLES:
+        values.append(node.get("name"))
+    masked = False
+    for value in values:
+        if isinstance(value, dict) and value.get("value") not in (None, "", MASK):
+            value["value"] = MASK
+            value.pop("sources", None)
+            masked = True
     return masked
 
 
-def _mask_value(value: Any) -> bool:
-    """Mask an AXValue, with the sources it was computed from; True if there was something to mask."""
-    if not isinstance(value, dict) or value.get("value") in (None, "", MASK):
-        return False
-    value["value"] = MASK
-    value.pop("sources", None)
-    return True
+def _mask_choice(node: dict[str, Any]) -> bool:
+    """Make a select, or an option of one, tell nothing of which option it is; True if it told."""
+    told = False
+    properties = node.get("properties") or []
+    for item in list(properties):
+        value = item.get("value")
+        if item.get("name") == "activedescendant" or (item.get("name") == "focused" and _is_option(node)):
+            properties.remove(item)
+            told = True
+        elif item.get("name") == "selected" and isinstance(value, dict) and value.get("value") is not False:
+            value["value"] = False  # it stays: that an option can be selected makes it interactive
+            told = True
+    return told
+
+
+def _is_option(node: dict[str, Any]) -> bool:
+    role = node.get("role")
+    return isinstance(role, dict) and role.get("value") == "option"
+
+
+def _names(node: dict[str, Any], wanted: set[int]) -> bool:
+    """True if the node says of itself that one of these nodes names or describes it."""
+    stack: list[Any] = [node]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, dict):
+            related = value.get("relatedNodes")
+            if isinstance(related, list) and any(
+                isinstance(one, dict) and one.get("backendDOMNodeId") in wanted for one in related
+            ):
+                return True
+            stack += value.values()
+    return False
+
+
+def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> bool:
+    """Mask values in everything that the node says; True if there was one."""
+    masked = False
+    stack: list[Any] = [node]
+    while stack:
+        holder = stack.pop()
+        if isinstance(holder, list):
+            stack += holder
+            continue
+        if not isinstance(holder, dict):
+            continue
+        kind = holder.get("type")
+        for name, value in holder.items():
+            if isinstance(value, (dict, list)):
+                if name not in NOT_SPOKEN:
+                    stack.append(value)
+            elif isinstance(value, str) and (name == "text" or (name == "value" and kind in SPOKEN_TYPES)):
+                text = hidden.hide(value, near=near)
+                if text != value:
+                    holder[name] = text
+                    masked = True
+    return masked

@@ -1,181 +1,231 @@
-"""In the DOM document a secret value stands in the `value` attribute and in the text inside the field."""
+"""In the DOM document a secret value stands in attributes, in the text inside the field, and in the frame's source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from schemas.capture import Payload
 from workers.merge.errors import PayloadError
-from workers.merge.payloads import DOCUMENT_DECODER, SUBTREE_DECODER, DomNode, replace_surrogates
+from workers.merge.payloads import DOCUMENT_DECODER, SUBTREE_DECODER, DomNode
+from workers.merge.secret_fields import (
+    CHOICE_ATTRIBUTES,
+    DATE_TYPES,
+    ENCODER,
+    FIELD_TAGS,
+    LIST_DECODER,
+    OBJECT_DECODER,
+    REPEATS_CHOICE,
+    SecretFields,
+    decodable,
+    is_placeholder,
+    is_secret,
+    masked_attribute,
+    masked_source,
+    values_in,
+)
+from workers.merge.secret_texts import MASK, SecretTexts, is_value
 from workers.merge.tree import attribute_pairs
-
-MASK: Final = "•" * 8
-"""What a secret value becomes; one length for all."""
-SECRET_AUTOCOMPLETE = frozenset({"current-password", "new-password", "one-time-code"})
-CARD_PREFIX = "cc-"
-FIELD_TAGS = frozenset({"input", "textarea", "select"})
-"""The elements that take `autocomplete`. Of a select only the accessible value is masked: its options are page text."""
 
 Step: TypeAlias = tuple[str, int]
 """One step down: the member's name and the place in its list (0 for `contentDocument`)."""
 Path: TypeAlias = tuple[Step, ...]
 
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_LIST = msgspec.json.Decoder(list[Raw])
-_ENCODER = msgspec.json.Encoder()
+_NOT_ABOVE = frozenset({"html", "body", "#document", "#document-fragment"})
 
 
-@dataclass(slots=True)
-class SecretFields:
-    """What is known about the secret fields of one target while its payloads are gone through.
+class _Link(NamedTuple):
+    """The way to a node, from below."""
 
-    fields   backend node ids of the fields
-    selects  those of them that are selects
-    inner    backend node ids of the nodes inside the fields
-    texts    the secret values that were found
-    masked   backend node ids of the fields that had a value
-    """
-
-    fields: set[int] = field(default_factory=set)
-    selects: set[int] = field(default_factory=set)
-    inner: set[int] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
-    masked: set[int] = field(default_factory=set)
+    step: Step
+    node: DomNode
+    above: _Link | None
 
 
-def is_secret(node_name: str, attributes: Iterable[tuple[str, str]]) -> bool:
-    """True if an element of this name with these attributes is a secret field."""
-    tag = node_name.lower()
-    if tag not in FIELD_TAGS:
-        return False
-    for name, value in attributes:
-        name = name.lower()
-        if name == "type" and tag == "input" and value.strip().lower() == "password":
-            return True
-        if name == "autocomplete":
-            tokens = value.lower().split()
-            if any(t in SECRET_AUTOCOMPLETE or t.startswith(CARD_PREFIX) for t in tokens):
-                return True
-    return False
+class SecretDocument:
+    """The document of a target, or a part of it that was asked for later."""
 
+    def __init__(self, payload: Payload) -> None:
+        self._data = decodable(payload)
+        self._kind = payload.kind
+        try:
+            if payload.kind == "dom_document":
+                self._root = DOCUMENT_DECODER.decode(self._data).root
+            else:
+                self._root = SUBTREE_DECODER.decode(self._data).node
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PayloadError(payload.kind, "$", str(error)) from error
 
-def is_value(text: object) -> bool:
-    """True for a text that is there and not masked yet."""
-    return isinstance(text, str) and text not in ("", MASK)
-
-
-def mask_document(payload: Payload, fields: SecretFields) -> bytes | None:
-    """The payload with values masked, None if it holds none; notes the fields of the target in `fields`."""
-    data = decodable(payload)
-    member = "root" if payload.kind == "dom_document" else "node"
-    try:
-        if payload.kind == "dom_document":
-            root = DOCUMENT_DECODER.decode(data).root
-        else:
-            root = SUBTREE_DECODER.decode(data).node
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PayloadError(payload.kind, "$", str(error)) from error
-    paths = [path for node, path in _walk(root) if _note(node, fields)]
-    if not paths:
-        return None
-    whole = _OBJECT.decode(data)
-    whole[member] = _edit(whole[member], paths)
-    return _ENCODER.encode(whole)
-
-
-def decodable(payload: Payload) -> bytes | bytearray | memoryview:
-    """The payload's bytes, without lone surrogates if it has any."""
-    try:
-        _OBJECT.decode(payload.data)
-    except msgspec.ValidationError as error:
-        raise PayloadError(payload.kind, "$", str(error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return replace_surrogates(payload.data)[0]
-    except RecursionError as error:
-        raise PayloadError(payload.kind, "$", "is nested too deeply") from error
-    return payload.data
-
-
-def _below(node: DomNode) -> list[tuple[DomNode, Step]]:
-    out = [(child, ("children", i)) for i, child in enumerate(node.children or ())]
-    out += [(root, ("shadowRoots", i)) for i, root in enumerate(node.shadowRoots or ())]
-    if node.contentDocument is not None:
-        out.append((node.contentDocument, ("contentDocument", 0)))
-    return out
-
-
-def _walk(root: DomNode) -> Iterable[tuple[DomNode, Path]]:
-    """Every element with attributes that is a secret field, with the way to it."""
-    # a path is a chain of (step, chain above) pairs: only the few that are wanted become tuples
-    stack: list[tuple[DomNode, Any]] = [(root, None)]
-    while stack:
-        node, chain = stack.pop()
-        if node.nodeType == 1 and is_secret(node.nodeName, attribute_pairs(node.attributes)):
-            path: list[Step] = []
-            link = chain
+    def find(self, fields: SecretFields) -> None:
+        """Note the secret fields, what they hold, and what they stand in."""
+        for node, link in _walk(self._root, fields):
+            tag = node.nodeName.lower()
+            if tag not in FIELD_TAGS:
+                continue
+            fields.add(node.backendNodeId, tag)
+            _note(node, tag, fields)
             while link is not None:
-                path.append(link[0])
-                link = link[1]
-            yield node, tuple(reversed(path))
+                if link.node.nodeName.lower() not in _NOT_ABOVE:
+                    fields.above.add(link.node.backendNodeId)
+                link = link.above
+
+    def mask(self, fields: SecretFields, hidden: SecretTexts) -> bytes | None:
+        """The payload with values masked, None if it holds none; notes the fields that had one."""
+        paths: list[Path] = []
+        for _, link in _walk(self._root, fields):
+            path: list[Step] = []
+            while link is not None:
+                path.append(link.step)
+                link = link.above
+            paths.append(tuple(reversed(path)))
+        if not paths:
+            return None
+        whole = OBJECT_DECODER.decode(self._data)
+        member = "root" if self._kind == "dom_document" else "node"
+        edited = _edit(whole[member], paths, fields, hidden)
+        if edited is None:
+            return None
+        whole[member] = edited
+        return ENCODER.encode(whole)
+
+
+def _walk(root: DomNode, fields: SecretFields) -> Iterator[tuple[DomNode, _Link | None]]:
+    """Every secret field, and every frame with its source in an attribute, with the way to it."""
+    stack: list[tuple[DomNode, _Link | None]] = [(root, None)]
+    while stack:
+        node, link = stack.pop()
+        tag = node.nodeName.lower()
+        if tag in FIELD_TAGS:
+            if node.backendNodeId in fields.fields or is_secret(tag, attribute_pairs(node.attributes)):
+                yield node, link
+                continue
+        elif tag == "iframe" and any(name.lower() == "srcdoc" for name, _ in attribute_pairs(node.attributes)):
+            yield node, link
+        stack += [(child, _Link(("children", i), node, link)) for i, child in enumerate(node.children or ())]
+        stack += [(below, _Link(("shadowRoots", i), node, link)) for i, below in enumerate(node.shadowRoots or ())]
+        if node.contentDocument is not None:
+            stack.append((node.contentDocument, _Link(("contentDocument", 0), node, link)))
+
+
+def _note(field: DomNode, tag: str, fields: SecretFields) -> None:
+    """Remember what a field holds, and which nodes inside it repeat that."""
+    attributes = list(attribute_pairs(field.attributes))
+    fields.values_of(tag).update(values_in(attributes))
+    # a date shows in parts, and each part is a word or a number that may stand anywhere
+    in_parts = tag == "select" or any(name == "type" and value.lower() in DATE_TYPES for name, value in attributes)
+    told = fields.choices if in_parts else fields.texts
+    stack = [(child, tag != "select") for child in field.children or ()]
+    stack += [(root, True) for root in field.shadowRoots or ()]
+    while stack:
+        node, repeats = stack.pop()
+        own = list(attribute_pairs(node.attributes))
+        if is_placeholder(own):
             continue
-        stack += [(below, (step, chain)) for below, step in _below(node)]
+        repeats = repeats or node.nodeName.lower() == REPEATS_CHOICE
+        if repeats:
+            fields.inner.add(node.backendNodeId)
+            told.update(values_in(own))
+            if is_value(node.nodeValue):
+                told.add(node.nodeValue)
+        elif any(name.lower() == "selected" for name, _ in own):
+            fields.choices.update(value for name, value in own if name.lower() in ("value", "label"))
+            fields.choices.add(_text(node))
+        stack += [(below, repeats) for below in (*(node.children or ()), *(node.shadowRoots or ()))]
 
 
-def _note(field_node: DomNode, fields: SecretFields) -> bool:
-    """Remember the field; True if it holds a value."""
-    fields.fields.add(field_node.backendNodeId)
-    if field_node.nodeName.lower() == "select":
-        fields.selects.add(field_node.backendNodeId)
-        return False
-    found = [v for k, v in attribute_pairs(field_node.attributes) if k.lower() == "value" and is_value(v)]
-    stack = [below for below, _ in _below(field_node)]
+def _text(option: DomNode) -> str:
+    texts: list[str] = []
+    stack = [option]
     while stack:
         node = stack.pop()
-        fields.inner.add(node.backendNodeId)
-        if is_value(node.nodeValue):
-            found.append(node.nodeValue)
-        stack += [below for below, _ in _below(node)]
-    fields.texts.update(found)
-    if found:
-        fields.masked.add(field_node.backendNodeId)
-    return bool(found)
+        texts.append(node.nodeValue)
+        stack += reversed(node.children or ())
+    return "".join(texts)
 
 
-def _edit(raw: Raw, paths: list[Path]) -> Raw:
-    """The node with everything at the ends of the paths masked; what is not on a path is copied byte for byte."""
-    members = _OBJECT.decode(raw)
+def _edit(raw: Raw, paths: list[Path], fields: SecretFields, hidden: SecretTexts) -> Raw | None:
+    """The node with everything at the ends of the paths masked; what is not on a path is copied byte for byte.
+
+    None if there was nothing to mask.
+    """
+    members = OBJECT_DECODER.decode(raw)
+    changed = False
     by_step: dict[Step, list[Path]] = {}
     for path in paths:
-        if not path:
-            return Raw(_ENCODER.encode(_masked_field(msgspec.json.decode(raw))))
-        by_step.setdefault(path[0], []).append(path[1:])
+        if path:
+            by_step.setdefault(path[0], []).append(path[1:])
+            continue
+        node: dict[str, Any] = msgspec.json.decode(raw)
+        if str(node["nodeName"]).lower() != "iframe":
+            if not _mask_field(node, hidden):
+                return None
+            fields.masked.add(node.get("backendNodeId", 0))
+            return Raw(ENCODER.encode(node))
+        if _mask_frame(node["attributes"], hidden):
+            fields.masked.add(node.get("backendNodeId", 0))
+            members["attributes"] = Raw(ENCODER.encode(node["attributes"]))
+            changed = True
     lists: dict[str, list[Raw]] = {}
     for (name, place), rest in by_step.items():
-        if name == "contentDocument":
-            members[name] = _edit(members[name], rest)
+        below = members[name]
+        if name != "contentDocument":
+            if name not in lists:
+                lists[name] = LIST_DECODER.decode(below)
+            below = lists[name][place]
+        edited = _edit(below, rest, fields, hidden)
+        if edited is None:
             continue
-        if name not in lists:
-            lists[name] = _LIST.decode(members[name])
-        lists[name][place] = _edit(lists[name][place], rest)
+        changed = True
+        if name == "contentDocument":
+            members[name] = edited
+        else:
+            lists[name][place] = edited
+            members[name] = Raw()
     for name, items in lists.items():
-        members[name] = Raw(_ENCODER.encode(items))
-    return Raw(_ENCODER.encode(members))
+        if not members[name]:
+            members[name] = Raw(ENCODER.encode(items))
+    return Raw(ENCODER.encode(members)) if changed else None
 
 
-def _masked_field(node: dict[str, Any]) -> dict[str, Any]:
-    flat = node.get("attributes") or []
+def _mask_frame(flat: list[str], hidden: SecretTexts) -> bool:
+    before = list(flat)
     for place in range(0, len(flat) - 1, 2):
-        if flat[place].lower() == "value" and is_value(flat[place + 1]):
-            flat[place + 1] = MASK
-    stack = [node]
+        if flat[place].lower() == "srcdoc":
+            flat[place + 1] = masked_source(flat[place + 1], hidden)
+    return flat != before
+
+
+def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
+    """Mask a field in place; True if there was something to mask."""
+    is_select = str(field["nodeName"]).lower() == "select"
+    changed = _mask_attributes(field, hidden)
+    stack = [(child, not is_select) for child in field.get("children") or ()]
+    stack += [(root, True) for root in field.get("shadowRoots") or ()]
     while stack:
-        inner = stack.pop()
-        if inner is not node and is_value(inner.get("nodeValue")):
-            inner["nodeValue"] = MASK
-        stack += [*(inner.get("children") or ()), *(inner.get("shadowRoots") or ())]
-    return node
+        node, repeats = stack.pop()
+        flat = node.get("attributes") or []
+        if is_placeholder(list(zip(flat[::2], flat[1::2], strict=False))):
+            continue
+        repeats = repeats or str(node["nodeName"]).lower() == REPEATS_CHOICE
+        if repeats:
+            changed |= _mask_attributes(node, hidden)
+            if is_value(node.get("nodeValue")):
+                node["nodeValue"] = MASK
+                changed = True
+        elif any(name.lower() in CHOICE_ATTRIBUTES for name in flat[::2]):
+            pairs = zip(flat[::2], flat[1::2], strict=False)
+            node["attributes"] = [x for pair in pairs if pair[0].lower() not in CHOICE_ATTRIBUTES for x in pair]
+            changed = True
+        stack += [(below, repeats) for below in (*(node.get("children") or ()), *(node.get("shadowRoots") or ()))]
+    return changed
+
+
+def _mask_attributes(node: dict[str, Any], hidden: SecretTexts) -> bool:
+    flat = node.get("attributes") or []
+    before = list(flat)
+    for place in range(0, len(flat) - 1, 2):
+        flat[place + 1] = masked_attribute(flat[place], flat[place + 1], hidden)
+    return bool(flat != before)

@@ -10,17 +10,28 @@ from __future__ import annotations
 import re
 
 from schemas.capture import Buffer, Capture, Payload
-from workers.merge.secret_accessibility import mask_accessibility
-from workers.merge.secret_document import SecretFields, mask_document
-from workers.merge.secret_snapshot import mask_snapshot
+from workers.merge.secret_accessibility import SecretAccessibility
+from workers.merge.secret_document import SecretDocument
+from workers.merge.secret_fields import SecretFields
+from workers.merge.secret_snapshot import SecretSnapshot
 
 _DOCUMENT_SIGNS = (
     re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]'),
     re.compile(
         rb'"autocomplete",\s?"[^"]*(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE])'
     ),
+    re.compile(
+        rb'"srcdoc",\s?"(?:[^"\\]|\\.)*?'
+        rb"(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE]|&#)"
+    ),
 )
-_SNAPSHOT_SIGNS = (re.compile(rb'"password"'), re.compile(rb'[" ]cc-'), re.compile(rb"one-time-code"))
+_SNAPSHOT_SIGNS = (
+    re.compile(rb'"password"'),
+    re.compile(rb'[" ]cc-'),
+    re.compile(rb"one-time-code"),
+    re.compile(rb"current-password"),
+    re.compile(rb"new-password"),
+)
 """What the bytes of a page with a secret field contain. Each pattern starts with a literal, which is searched fast.
 
 The snapshot is searched for lower case only: it can hold a secret field that the document has not just because the
@@ -39,16 +50,29 @@ def mask_secrets(capture: Capture) -> tuple[Capture, int]:
 
 def _mask_target(payloads: list[Payload], target: int) -> int:
     fields = SecretFields()
-    for kinds, mask in (
-        (("dom_document", "dom_subtree"), mask_document),
-        (("layout_snapshot",), mask_snapshot),
-        (("ax_tree",), mask_accessibility),
-    ):
-        for place, payload in enumerate(payloads):
-            if payload.target == target and payload.kind in kinds:
-                data: Buffer | None = mask(payload, fields)
-                if data is not None:
-                    payloads[place] = Payload(payload.kind, data, payload.target, payload.frame_id)
+    own = {place: payload for place, payload in enumerate(payloads) if payload.target == target}
+    documents = {i: SecretDocument(p) for i, p in own.items() if p.kind in ("dom_document", "dom_subtree")}
+    snapshots = {i: SecretSnapshot(p) for i, p in own.items() if p.kind == "layout_snapshot"}
+    # a page may turn a field from one kind to the other between two payloads: what any of them calls secret is secret
+    for document in documents.values():
+        document.find(fields)
+    known = len(fields.fields)
+    for snapshot in snapshots.values():
+        snapshot.find(fields)
+    if len(fields.fields) > known:
+        for document in documents.values():
+            document.find(fields)
+    trees = {}
+    if fields.fields:
+        trees = {i: SecretAccessibility(p, fields) for i, p in own.items() if p.kind == "ax_tree"}
+        for tree in trees.values():
+            tree.find(fields)
+    hidden = fields.searchable()
+    for place, source in (documents | snapshots | trees).items():
+        data: Buffer | None = source.mask(fields, hidden)
+        if data is not None:
+            payload = payloads[place]
+            payloads[place] = Payload(payload.kind, data, payload.target, payload.frame_id)
     return len(fields.masked)
 
 

@@ -20,8 +20,8 @@ from typing import Any
 os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_LOGGING_LEVEL": "result"}
 os.environ["BROWSER_USE_CONFIG_DIR"] = os.environ["TMPDIR"] = tempfile.gettempdir()
 
-from browser_use.dom.service import DomService  # noqa: E402 (reads its environment when it is imported)
-from browser_use.dom.views import TargetAllTrees  # noqa: E402
+from browser_use.dom.service import DomService
+from browser_use.dom.views import TargetAllTrees
 
 
 class RecordedSession:
@@ -66,9 +66,8 @@ class RecordedService(DomService):
         raise TimeoutError("not recorded")
 
 
-async def measure(path: str, runs: int) -> dict[str, Any]:
+async def measure(raw: dict[str, Any], runs: int) -> dict[str, Any]:
     """The CPU of building, serializing and printing one page, `runs` times."""
-    raw = json.loads(Path(path).read_bytes())
     payloads = [json.dumps(t[k]).encode() for t in raw["targets"] for k in ("snapshot", "dom_tree", "ax_tree")]
     started = time.process_time()
     for payload in payloads:
@@ -87,4 +86,4 @@ async def measure(path: str, runs: int) -> dict[str, Any]:
 
 for line in sys.stdin:
     name, count = line.rsplit(" ", 1)
-    print(json.dumps(asyncio.run(measure(name, int(count)))), flush=True)
+    print(json.dumps(asyncio.run(measure(json.loads(Path(name).read_bytes()), int(count)))), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -9,6 +10,7 @@ import pytest
 
 from schemas.capture import Capture, Payload
 from workers.merge import mask_secrets, merge
+from workers.merge.search import contains, matches
 from workers.merge.secret_document import MASK
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.listing import serialize_listing
@@ -116,3 +118,12 @@ def test_a_recorded_page_prints_the_same_but_for_the_masks(recording: ModuleType
     assert serialize_listing(tree).text == expected
     told = said["eval_representation"].replace("4111111111111111", MASK).replace("998877", MASK)
     assert serialize_eval_listing(tree) == told.replace("hunter2", MASK)
+
+
+@pytest.mark.parametrize("size", [10, 2**20 - 7, 2**20, 2**21 + 3])
+def test_texts_are_found_across_the_pieces_of_a_memory_view(size: int) -> None:
+    data = memoryview(b"x" * size + b'"type","PASSWORD"' + b"x" * size)
+    assert contains(data, b'"type"')
+    assert matches(data, b'"type"', re.compile(rb'"type",\s?"(?i:password)"'))
+    assert not contains(data, b"typo", b"PASSWORT")
+    assert not contains(memoryview(b""), b"x")

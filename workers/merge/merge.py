@@ -105,7 +105,9 @@ def merge(capture: Capture) -> PageTree:
         attributes_raw=attributes_raw,
         frame_ids=columns.frame_ids,
         may_exclude=any(
-            contains(p.data, EXCLUDE_ATTRIBUTE.encode()) for p in capture.payloads if p.kind in ("dom_document", "dom_subtree")
+            contains(p.data, EXCLUDE_ATTRIBUTE.encode())
+            for p in capture.payloads
+            if p.kind in ("dom_document", "dom_subtree")
         ),
         has_record=layout.has_record,
         document=layout.document,

@@ -10,18 +10,22 @@ from __future__ import annotations
 import re
 
 from schemas.capture import Buffer, Capture, Payload
+from workers.merge.search import contains, matches
 from workers.merge.secret_accessibility import mask_accessibility
 from workers.merge.secret_document import SecretFields, mask_document
 from workers.merge.secret_snapshot import mask_snapshot
 
 _DOCUMENT_SIGNS = (
-    re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]'),
-    re.compile(
-        rb'"autocomplete",\s?"[^"]*(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE])'
+    (b'"type"', re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]')),
+    (
+        b'"autocomplete"',
+        re.compile(
+            rb'"autocomplete",\s?"[^"]*(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE])'
+        ),
     ),
 )
-_SNAPSHOT_SIGNS = (re.compile(rb'"password"'), re.compile(rb'[" ]cc-'), re.compile(rb"one-time-code"))
-"""What the bytes of a page with a secret field contain. Each pattern starts with a literal, which is searched fast.
+_SNAPSHOT_SIGNS = (b'"password"', b'"cc-', b" cc-", b"one-time-code")
+"""What the bytes of a page with a secret field contain; of a pattern first the literal that it starts with is searched.
 
 The snapshot is searched for lower case only: it can hold a secret field that the document has not just because the
 page changed between the two."""
@@ -54,5 +58,5 @@ def _mask_target(payloads: list[Payload], target: int) -> int:
 
 def _has_sign(payload: Payload) -> bool:
     if payload.kind in ("dom_document", "dom_subtree"):
-        return any(sign.search(payload.data) for sign in _DOCUMENT_SIGNS)
-    return payload.kind == "layout_snapshot" and any(sign.search(payload.data) for sign in _SNAPSHOT_SIGNS)
+        return any(matches(payload.data, start, pattern) for start, pattern in _DOCUMENT_SIGNS)
+    return payload.kind == "layout_snapshot" and contains(payload.data, *_SNAPSHOT_SIGNS)

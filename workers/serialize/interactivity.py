@@ -109,9 +109,11 @@ class Interactivity:
         plain = self._view.tree.plain
         child, end = node + 1, plain.subtree_end[node]
         while child < end:
-            if plain.kind[child] == ELEMENT and plain.link[child] != LINK_CONTENT:
-                if plain.tag[child] in CONTROL_TAGS or (levels > 1 and self._wraps_control(child, levels - 1)):
-                    return True
+            element = plain.kind[child] == ELEMENT and plain.link[child] != LINK_CONTENT
+            if element and (
+                plain.tag[child] in CONTROL_TAGS or (levels > 1 and self._wraps_control(child, levels - 1))
+            ):
+                return True
             child = plain.subtree_end[child]
         return False
 

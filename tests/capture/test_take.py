@@ -254,7 +254,7 @@ async def test_frames_that_come_and_go_all_the_time_leave_a_whole_page(superviso
 async def crash(session: PageSession) -> None:
     """Takes the page's renderer down, as a page that runs out of memory does."""
     dying = session.channel.post("Page.crash", session=session.session_id)
-    await asyncio.wait({session.crashed}, timeout=PATIENCE_SECONDS)
+    await asyncio.wait({session.gone}, timeout=PATIENCE_SECONDS)
     dying.cancel()
     with suppress(asyncio.CancelledError, CommandFailed):
         await dying

@@ -80,6 +80,7 @@ class SecretAccessibility:
         changed = False
         for place, head in enumerate(self._heads):
             node = self._node(place)
+            named = b'"relatedNodes"' in bytes(self._nodes[place]) and _names(node, near)
             own = False
             if place in self._fields or place in self._inner:
                 own = _mask_values(node, with_name=place in self._inner)
@@ -90,7 +91,7 @@ class SecretAccessibility:
             if self._heads[owner].backendDOMNodeId in fields.selects and _mask_choice(node):
                 fields.masked.add(self._heads[owner].backendDOMNodeId)
                 own = True
-            related = head.backendDOMNodeId in near or place in self._inner or _names(node, near)
+            related = head.backendDOMNodeId in near or place in self._inner or named
             if _mask_texts(node, hidden, near=related) or own:
                 self._nodes[place] = Raw(ENCODER.encode(node))
                 changed = True

@@ -129,7 +129,7 @@ def _mask_values(node: dict[str, Any], *, with_name: bool) -> bool:
     """Mask the value of a field, or the text inside it; True if there was something to mask."""
     values = [node.get("value"), *_values(node)]
     role = node.get("role")
-    if with_name and isinstance(role, dict) and role.get("value") in TEXT_ROLES:
+    if with_name and isinstance(role, dict) and str(role.get("value")) in TEXT_ROLES:
         values.append(node.get("name"))
     masked = False
     for value in values:
@@ -188,7 +188,7 @@ def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> boo
             continue
         if not isinstance(holder, dict):
             continue
-        kind = holder.get("type")
+        kind = str(holder.get("type"))
         for name, value in holder.items():
             if isinstance(value, (dict, list)):
                 if name not in NOT_SPOKEN:

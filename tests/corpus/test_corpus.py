@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workers.store import FolderStore, latest_listings
+from workers.store import FolderStore, latest_listings, read_table
 
 pytestmark = pytest.mark.shared
 
@@ -107,9 +107,11 @@ def _crawl(urls: list[str], folder: Path, browser: Path, *options: str) -> Crawl
             peak = max(peak, _python_bytes(process))
             time.sleep(0.1)
     assert process.returncode == 0, (folder / "stderr.txt").read_text("utf-8")[-3000:]
-    rows = latest_listings(
-        FolderStore.for_reading(store), ["url_key", "outcome", "outcome_detail", "degradations", "listing_sha256"]
-    ).to_pylist()
+    columns = ["page_id", "url_key", "round", "outcome", "outcome_detail", "degradations", "listing_sha256"]
+    # all rows, not the latest ones: a URL that stands twice in a round must be seen here
+    rows = read_table(FolderStore.for_reading(store), "listings", columns).to_pylist()
+    assert len({(row["url_key"], row["round"]) for row in rows}) == len(rows)
+    rows = latest_listings(FolderStore.for_reading(store), columns).to_pylist()
     crawled = Crawled(rows, peak / 2**20, time.monotonic() - begun)
     print(f"{len(urls)} pages in {crawled.seconds:.0f} s, Python processes at most {crawled.peak_mb:.0f} MB")
     return crawled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import pytest
 
 from schemas.capture import Capture, Payload
 from workers.merge import mask_secrets, merge
+from workers.merge.search import contains, matches
 from workers.merge.secret_texts import MASK, SecretTexts
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.listing import serialize_listing
@@ -374,3 +376,12 @@ def test_no_secret_of_a_real_page_reaches_any_table(site: Any, browser_path: Pat
         assert any(needle in cell for cell in found)
     for path in (tmp_path / "store").rglob("*"):
         assert not path.is_file() or not any(needle in path.read_bytes() for needle in HIDDEN)
+
+
+@pytest.mark.parametrize("size", [10, 2**20 - 7, 2**20, 2**21 + 3])
+def test_texts_are_found_across_the_pieces_of_a_memory_view(size: int) -> None:
+    data = memoryview(b"x" * size + b'"type","PASSWORD"' + b"x" * size)
+    assert contains(data, b'"type"')
+    assert matches(data, b'"type"', re.compile(rb'"type",\s?"(?i:password)"'))
+    assert not contains(data, b"typo", b"PASSWORT")
+    assert not contains(memoryview(b""), b"x")

@@ -74,7 +74,7 @@ def test_every_stage_is_one_row(example_crawl):
     stages = example_crawl.table("stage_metrics")
     expected = {
         "permission", "context", "navigate", "settle", "listeners", "layout_snapshot", "dom_document", "ax_tree",
-        "merge", "listing",
+        "merge", "listing", "outline",
     }  # fmt: skip
     for url, row in example_crawl.rows().items():
         of_page = [stage for stage in stages if stage["page_id"] == row["page_id"]]

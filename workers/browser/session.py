@@ -77,8 +77,9 @@ class PageSession:
         self.visit = Visit()
         self._page = page
         self._context = context
-        self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone: asyncio.Future[PageFailed] = asyncio.get_running_loop().create_future()
         channel.on("Target.targetCrashed", self._on_crashed)
+        channel.on("Target.detachedFromTarget", self._on_detached)
         page.on("dialog", self._on_dialog)
         page.on("download", self._on_download)
         context.on("page", self._on_popup)
@@ -86,11 +87,17 @@ class PageSession:
     def detach(self) -> None:
         """Stops listening on the shared channel."""
         self.channel.off("Target.targetCrashed", self._on_crashed)
-        self._crash.cancel()
+        self.channel.off("Target.detachedFromTarget", self._on_detached)
+        self._gone.cancel()
 
     def _on_crashed(self, event: dict[str, Any], _: str) -> None:
-        if event.get("targetId") == self.target_id and not self._crash.done():
-            self._crash.set_result(None)
+        if event.get("targetId") == self.target_id and not self._gone.done():
+            self._gone.set_result(PageFailed("renderer_crash", "the renderer process died"))
+
+    def _on_detached(self, event: dict[str, Any], _: str) -> None:
+        # a command that was under way when the page closed is never answered
+        if event.get("sessionId") == self.session_id and not self._gone.done():
+            self._gone.set_result(PageFailed("page_closed", "the page closed itself"))
 
     async def _on_dialog(self, dialog: Dialog) -> None:
         self.visit.dialogs += 1
@@ -117,7 +124,7 @@ class PageSession:
         Raises PageFailed with the outcome, BrowserLost where the browser is gone.
         """
         try:
-            response = await self._or_crash(
+            response = await self._or_gone(
                 self._page.goto(url, wait_until="commit", timeout=budgets.navigate.total_seconds() * 1000),
             )
         except PlaywrightTimeout as error:
@@ -205,7 +212,7 @@ class PageSession:
 
     async def _wait_for_load(self, budgets: Budgets) -> bool:
         try:
-            await self._or_crash(self._page.wait_for_load_state("load", timeout=budgets.load.total_seconds() * 1000))
+            await self._or_gone(self._page.wait_for_load_state("load", timeout=budgets.load.total_seconds() * 1000))
         except PlaywrightTimeout:
             return False
         except PlaywrightError as error:
@@ -223,14 +230,14 @@ class PageSession:
             # a second more than the script's own cap: past that, the page's thread is blocked
             async with asyncio.timeout(budgets.settle.total_seconds() + 1.0):
                 # the main frame's id is the id of its target
-                world = await self._or_crash(
+                world = await self._or_gone(
                     self.channel.ask(
                         "Page.createIsolatedWorld",
                         {"frameId": self.target_id, "worldName": ISOLATED_WORLD},
                         self.session_id,
                     )
                 )
-                answer = await self._or_crash(
+                answer = await self._or_gone(
                     self.channel.ask(
                         "Runtime.evaluate",
                         {
@@ -254,10 +261,10 @@ class PageSession:
         self.visit.elements = int(value["elements"])
         return "quiet" if value["reason"] == "quiet" else "quiet_cap"
 
-    async def _or_crash(self, step: Coroutine[Any, Any, _Result]) -> _Result:
-        """The step's result, unless the renderer dies first."""
+    async def _or_gone(self, step: Coroutine[Any, Any, _Result]) -> _Result:
+        """The step's result, unless the renderer dies or the page closes first."""
         task = asyncio.ensure_future(step)
-        watched: set[asyncio.Future[Any]] = {task, self._crash}
+        watched: set[asyncio.Future[Any]] = {task, self._gone}
         try:
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -266,13 +273,13 @@ class PageSession:
                 task.add_done_callback(_forget)
                 task.cancel()
         if not task.done():
-            raise PageFailed("renderer_crash", "the renderer process died")
+            raise self._gone.result()
         return task.result()
 
     @property
-    def crashed(self) -> asyncio.Future[None]:
-        """Done once the renderer has died."""
-        return self._crash
+    def gone(self) -> asyncio.Future[PageFailed]:
+        """Done once the renderer has died or the page has closed, with the failure to raise."""
+        return self._gone
 
     def _note_response(self, response: Response) -> None:
         self.visit.status = response.status

@@ -304,18 +304,18 @@ class TargetTaker:
             raise PageFailed("too_large", str(error)) from error
 
     async def _or_gone(self, replies: list[asyncio.Future[Reply]], seconds: float) -> None:
-        """Waits until all replies are there, the time is up, or the renderer died (which is raised)."""
-        crashed = self._session.crashed
+        """Waits until all replies are there, the time is up, or the page is gone (which is raised)."""
+        gone = self._session.gone
         pending = {reply for reply in replies if not reply.done()}
         deadline = time.perf_counter() + max(seconds, 0.0)
         while pending:
             left = deadline - time.perf_counter()
             if left <= 0:
                 return
-            watched: set[asyncio.Future[Any]] = {*pending, crashed}
+            watched: set[asyncio.Future[Any]] = {*pending, gone}
             done, _ = await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if crashed in done:
-                raise PageFailed("renderer_crash", "the renderer process died")
+            if gone in done:
+                raise gone.result()
             pending -= done
 
     # noting

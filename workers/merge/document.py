@@ -164,8 +164,8 @@ def _below(node: DomNode) -> list[DomNode]:
     if node.shadowRoots:
         for shadow_root in node.shadowRoots:
             shadow_root.shadowRootType = shadow_root.shadowRootType or "unknown"
-        roots = {s.nodeId for s in node.shadowRoots if s.nodeId}
-        below = [*(c for c in below if c.nodeId not in roots), *node.shadowRoots]
+        roots = {s.backendNodeId for s in node.shadowRoots if s.backendNodeId}
+        below = [*(c for c in below if c.backendNodeId not in roots), *node.shadowRoots]
     content = node.contentDocument
     if content is not None:
         if content.nodeType != DOCUMENT_NODE:

@@ -121,7 +121,7 @@ def read_records(payload: Payload, ratio: float, scroll: Rectangles, client: Rec
         bounds=bounds if ratio == 1.0 else bounds / ratio,
         paint_order=int64_column([p for part in parts for p in part.paint_order] + [-1]),
         style=int32_column([s for part in parts for s in part.style] + [-1]),
-        style_rows=[texts("layout.styles", row, snapshot.strings) for row in table],
+        style_rows=texts("layout.styles", table, snapshot.strings),
         layout_rows=rows,
     )
     return records, replaced
@@ -183,25 +183,22 @@ class _Part:
             return values
         if not len(memoryview(nodes.attributes)):
             raise PayloadError("layout_snapshot", f"{self.field}.nodes.attributes", "is missing")
-        attributes = cut_rows(f"{self.field}.nodes.attributes", nodes.attributes, self.size)
-        return {
-            index: text for index, text in values.items() if not attributes or not self._sensitive(attributes[index])
-        }
+        field = f"{self.field}.nodes.attributes"
+        attributes = cut_rows(field, nodes.attributes, self.size)
+        rows = texts(field, [attributes[index] for index in values], self.strings)
+        return {index: text for (index, text), row in zip(values.items(), rows, strict=True) if not _is_sensitive(row)}
 
     def _rare(self, name: str, rare: RareStrings) -> dict[int, str]:
         self._indexes(f"nodes.{name}.index", rare.index)
         pairs = zip(rare.index, rare.value, strict=False)
         return {index: self.strings[value] for index, value in pairs if 0 <= value < len(self.strings)}
 
-    def _sensitive(self, row: bytes) -> bool:
-        flat = [text or "" for text in texts(f"{self.field}.nodes.attributes", row, self.strings)]
-        return is_sensitive(dict(zip(flat[::2], flat[1::2], strict=False)))
 
-
-def is_sensitive(attributes: dict[str, str]) -> bool:
+def _is_sensitive(flat: tuple[str | None, ...]) -> bool:
     """True for a field whose live value browser-use leaves out: password, file, hidden, cards, one-time codes."""
-    lowered = {name.lower(): value.lower() for name, value in attributes.items()}
-    return lowered.get("type", "") in SENSITIVE_TYPES or lowered.get("autocomplete", "").startswith(
+    lowered = [(text or "").lower() for text in flat]
+    attributes = dict(zip(lowered[::2], lowered[1::2], strict=False))
+    return attributes.get("type", "") in SENSITIVE_TYPES or attributes.get("autocomplete", "").startswith(
         SENSITIVE_AUTOCOMPLETE
     )
 

@@ -19,22 +19,24 @@ NodeType: TypeAlias = Annotated[int, Meta(ge=1, le=12)]
 """DOM Standard, 4.4 Interface Node."""
 
 
-class DomNode(Struct, gc=False):
-    """A CDP `DOM.Node`; attributes stay undecoded, because most nodes of a large page never print."""
+class DomNode(Struct, gc=False, kw_only=True):
+    """A CDP `DOM.Node`; attributes stay undecoded, because most nodes of a large page never print.
 
+    The fields stand in the order in which Chromium writes them: the decoder expects the next one next.
+    """
+
+    backendNodeId: Whole = 0
     nodeType: NodeType
     nodeName: str
-    backendNodeId: Whole = 0
-    nodeId: int = 0
     nodeValue: str = ""
     childNodeCount: int = 0
     children: list[DomNode] | None = None
     attributes: Raw = Raw()
-    frameId: str = ""
-    isScrollable: bool = False
     shadowRootType: str = ""
-    shadowRoots: list[DomNode] | None = None
+    frameId: str = ""
     contentDocument: DomNode | None = None
+    shadowRoots: list[DomNode] | None = None
+    isScrollable: bool = False
 
 
 class DomDocument(Struct, gc=False):
@@ -104,11 +106,11 @@ class RawAxNode(Struct, gc=False):
     `sources` and `ignoredReasons`, the bulk of its bytes, lie inside these or are skipped.
     """
 
-    backendDOMNodeId: Whole = 0
     role: Raw = Raw()
     name: Raw = Raw()
     properties: Raw = Raw()
     childIds: Raw = Raw()
+    backendDOMNodeId: Whole = 0
 
 
 class AxNodes(Struct, gc=False):
@@ -215,7 +217,6 @@ TARGETS_DECODER = msgspec.json.Decoder(Targets)
 METRICS_DECODER = msgspec.json.Decoder(LayoutMetrics)
 STRINGS_DECODER = msgspec.json.Decoder(list[str])
 STRING_ROWS_DECODER = msgspec.json.Decoder(list[list[int]])
-INTEGERS_DECODER = msgspec.json.Decoder(list[int])
 FLOATS_DECODER = msgspec.json.Decoder(list[float])
 RECTANGLES_DECODER = msgspec.json.Decoder(list[tuple[float, float, float, float]])
 RAW_ROWS_DECODER = msgspec.json.Decoder(list[Raw])

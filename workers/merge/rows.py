@@ -1,7 +1,8 @@
-"""Columns whose rows are short lists of numbers are cut into rows as bytes; a row is parsed when it is asked for."""
+"""Columns whose rows are short lists of numbers are cut into rows as bytes; a row is parsed when asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from workers.merge.columns import float_column
 from workers.merge.errors import PayloadError
-from workers.merge.payloads import FLOATS_DECODER, INTEGERS_DECODER, RAW_ROWS_DECODER, RECTANGLES_DECODER
+from workers.merge.payloads import FLOATS_DECODER, RAW_ROWS_DECODER, RECTANGLES_DECODER, STRING_ROWS_DECODER
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -107,12 +108,10 @@ class _Part:
         data = bytes(raw)
         if data in (b"", b"[]"):
             self._rows = [b""] * count
-        elif (
-            data.count(b",") != count - 1 + 3 * (count - data.count(b"[]"))
-            # where the number of rows is wrong too, that is the error, and cut_rows raises it
-            and len(cut_rows(field, raw, count)) == count
-        ):
-            raise PayloadError("layout_snapshot", field, "has a row that is not four numbers")
+        elif data.count(b"],[") != count - 1 or data.count(b",") != count - 1 + 3 * (count - data.count(b"[]")):
+            self._rows = cut_rows(field, raw, count)
+            if any(row and row.count(b",") != 3 for row in self._rows):
+                raise PayloadError("layout_snapshot", field, "has a row that is not four numbers")
 
     def parse(self, row: int) -> Rectangle | None:
         if self._rows is None:
@@ -138,11 +137,14 @@ def style_numbers(field: str, raw: Raw, count: int, table: dict[bytes, int]) -> 
     return [number(row, len(table)) if row else -1 for row in rows]
 
 
-def texts(field: str, row: bytes, strings: list[str]) -> tuple[str | None, ...]:
-    """The texts of the string table that a row points to; None where an index is out of range."""
+def texts(field: str, rows: Collection[bytes], strings: list[str]) -> list[tuple[str | None, ...]]:
+    """The texts of the string table that each row points to; None where an index is out of range."""
+    if not rows:
+        return []
     try:
-        places = INTEGERS_DECODER.decode(b"[" + row + b"]")
+        places = STRING_ROWS_DECODER.decode(b"[[" + b"],[".join(rows) + b"]]")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PayloadError("layout_snapshot", field, str(error)) from error
     count = len(strings)
-    return tuple([strings[place] if 0 <= place < count else None for place in places])
+    table: list[str | None] = [*strings, None]
+    return [tuple([table[place if 0 <= place < count else -1] for place in row]) for row in places]

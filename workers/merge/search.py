@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from schemas.capture import Buffer
@@ -10,15 +11,28 @@ _CHUNK_BYTES = 1 << 20
 """A memory view has no search of its own: it is copied in pieces of this size, so that it costs no memory."""
 
 
-def contains(data: Buffer, text: bytes) -> bool:
-    """True if the text stands anywhere in the data."""
-    return any(text in piece for _, piece in pieces(data, len(text) - 1))
+def contains(data: Buffer, *texts: bytes) -> bool:
+    """True if any of the texts stands anywhere in the data."""
+    overlap = max(map(len, texts)) - 1
+    return any(text in piece for _, piece in _pieces(data, overlap) for text in texts)
 
 
-def pieces(data: Buffer, overlap: int) -> Iterator[tuple[int, bytes | bytearray]]:
+def matches(data: Buffer, start: bytes, pattern: re.Pattern[bytes]) -> bool:
+    """True if the pattern matches anywhere; each match begins with `start`, so that only such places are looked at."""
+    for offset, piece in _pieces(data, len(start) - 1):
+        place = piece.find(start)
+        while place >= 0:
+            if pattern.match(data, offset + place):
+                return True
+            place = piece.find(start, place + 1)
+    return False
+
+
+def _pieces(data: Buffer, overlap: int) -> Iterator[tuple[int, bytes | bytearray]]:
     """The data in pieces of bytes, with where each starts; each repeats so many bytes of the one before."""
     if isinstance(data, memoryview):
-        for start in range(0, max(1, len(data)), _CHUNK_BYTES):
-            yield max(0, start - overlap), bytes(data[max(0, start - overlap) : start + _CHUNK_BYTES])
+        for end in range(_CHUNK_BYTES, len(data) + _CHUNK_BYTES, _CHUNK_BYTES):
+            start = max(0, end - _CHUNK_BYTES - overlap)
+            yield start, bytes(data[start:end])
     else:
         yield 0, data

@@ -189,7 +189,7 @@ def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> boo
             continue
         if not isinstance(holder, dict):
             continue
-        kind = holder.get("type")
+        kind = str(holder.get("type"))
         for name, value in holder.items():
             if isinstance(value, (dict, list)):
                 if name not in NOT_SPOKEN:

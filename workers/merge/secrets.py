@@ -10,29 +10,30 @@ from __future__ import annotations
 import re
 
 from schemas.capture import Buffer, Capture, Payload
+from workers.merge.search import contains, matches
 from workers.merge.secret_accessibility import SecretAccessibility
 from workers.merge.secret_document import SecretDocument
 from workers.merge.secret_fields import SecretFields
 from workers.merge.secret_snapshot import SecretSnapshot
 
 _DOCUMENT_SIGNS = (
-    re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]'),
-    re.compile(
-        rb'"autocomplete",\s?"[^"]*(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE])'
+    (b'"type"', re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]')),
+    (
+        b'"autocomplete"',
+        re.compile(
+            rb'"autocomplete",\s?"[^"]*(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE])'
+        ),
     ),
-    re.compile(
-        rb'"srcdoc",\s?"(?:[^"\\]|\\.)*?'
-        rb"(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE]|&#)"
+    (
+        b'"srcdoc"',
+        re.compile(
+            rb'"srcdoc",\s?"(?:[^"\\]|\\.)*?'
+            rb"(?:[cC][cC]-|[pP][aA][sS][sS][wW][oO][rR][dD]|[oO][nN][eE]-[tT][iI][mM][eE]|&#)"
+        ),
     ),
 )
-_SNAPSHOT_SIGNS = (
-    re.compile(rb'"password"'),
-    re.compile(rb'[" ]cc-'),
-    re.compile(rb"one-time-code"),
-    re.compile(rb"current-password"),
-    re.compile(rb"new-password"),
-)
-"""What the bytes of a page with a secret field contain. Each pattern starts with a literal, which is searched fast.
+_SNAPSHOT_SIGNS = (b'"password"', b'"cc-', b" cc-", b"one-time-code", b"current-password", b"new-password")
+"""What the bytes of a page with a secret field contain. Of a pattern the literal that it starts with is searched first.
 
 The snapshot is searched for lower case only: it can hold a secret field that the document has not just because the
 page changed between the two."""
@@ -78,5 +79,5 @@ def _mask_target(payloads: list[Payload], target: int) -> int:
 
 def _has_sign(payload: Payload) -> bool:
     if payload.kind in ("dom_document", "dom_subtree"):
-        return any(sign.search(payload.data) for sign in _DOCUMENT_SIGNS)
-    return payload.kind == "layout_snapshot" and any(sign.search(payload.data) for sign in _SNAPSHOT_SIGNS)
+        return any(matches(payload.data, start, pattern) for start, pattern in _DOCUMENT_SIGNS)
+    return payload.kind == "layout_snapshot" and contains(payload.data, *_SNAPSHOT_SIGNS)

@@ -23,12 +23,12 @@ def excluded_by_parent(view: View, simplified: Simplified) -> Flags:
     out = np.zeros(len(tree), np.bool_)
     if not view.options.bbox_filtering:
         return out
-    sources = np.nonzero(_propagating(view, simplified))[0]
+    sources = _propagating(view, simplified).nonzero()[0]
     if not len(sources):
         return out
     spans = list(zip((sources + 1).tolist(), tree.subtree_end[sources].tolist(), strict=True))
     inside, _ = nest(len(tree), spans)
-    nodes = np.nonzero((inside >= 0) & simplified.final & (tree.kind != TEXT) & view.has_bounds)[0]
+    nodes = ((inside >= 0) & simplified.final & (tree.kind != TEXT) & view.has_bounds).nonzero()[0]
     child, parent = tree.bounds[nodes], tree.bounds[sources[inside[nodes]]]
     width = np.minimum(child[:, 0] + child[:, 2], parent[:, 0] + parent[:, 2]) - np.maximum(child[:, 0], parent[:, 0])
     height = np.minimum(child[:, 1] + child[:, 3], parent[:, 1] + parent[:, 3]) - np.maximum(child[:, 1], parent[:, 1])
@@ -49,7 +49,7 @@ def _propagating(view: View, simplified: Simplified) -> Flags:
     out = among & view.named(PROPAGATING_TAGS)
     tags = tree.plain.tag
     more = []
-    for node in np.nonzero(among & view.named(ROLE_TAGS))[0].tolist():
+    for node in (among & view.named(ROLE_TAGS)).nonzero()[0].tolist():
         role = tree.attributes(node).get("role")
         if role in PROPAGATING_ROLES and (role == "combobox" or tags[node] != "input"):
             more.append(node)

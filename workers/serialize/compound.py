@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from workers.merge.tree import ELEMENT, LINK_CONTENT, TEXT
 from workers.serialize.simplify import Simplified
 from workers.serialize.view import View
@@ -54,7 +52,7 @@ class Part:
 def compound_parts(view: View, simplified: Simplified) -> dict[int, list[Part]]:
     """The compounds of the final tree and their parts."""
     out = {}
-    for node in np.nonzero(simplified.final & view.named(COMPOUND_TAGS))[0].tolist():
+    for node in (simplified.final & view.named(COMPOUND_TAGS)).nonzero()[0].tolist():
         parts = _parts(view, node)
         if parts:
             out[node] = parts

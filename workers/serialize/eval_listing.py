@@ -100,7 +100,7 @@ class _EvalPrinter:
             self._lines.append(f"{start} />")
             self._frame(node, depth)
             return
-        texts = [final.simplified.texts[c] for c in self._children.get(node, ()) if tree.plain.kind[c] == TEXT]
+        texts = [final.simplified.texts[c] for c in self._children.get(node, ()) if c in final.simplified.texts]
         inline = "" if tag in CONTAINER_TAGS else _cut(" ".join(texts), MAX_TEXT)
         self._lines.append(f"{start}>{inline}" if inline else f"{start} />")
         if not inline:

@@ -97,7 +97,7 @@ class _Scans:
         if view.scrolls[node]:
             return "scrollable" if self._is_dropdown(node) or not self._holds_interactive(node) else None
         reason = self._interactivity.reason(node)
-        if reason is None or (self._recorded[node] and view.seen[node]):
+        if reason is None or view.seen[node]:
             return reason
         if self._file_input[node]:
             return "file_input"

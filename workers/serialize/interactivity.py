@@ -111,8 +111,8 @@ class Interactivity:
         plain = self._view.tree.plain
         child, end = node + 1, plain.subtree_end[node]
         while child < end:
-            is_inner = plain.kind[child] == ELEMENT and plain.link[child] != LINK_CONTENT
-            if is_inner and (
+            element = plain.kind[child] == ELEMENT and plain.link[child] != LINK_CONTENT
+            if element and (
                 plain.tag[child] in CONTROL_TAGS or (levels > 1 and self._wraps_control(child, levels - 1))
             ):
                 return True

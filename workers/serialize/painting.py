@@ -66,11 +66,10 @@ def _contexts(view: View) -> I64 | None:
 
 def _by_context(view: View, simplified: Simplified, context: I64 | None) -> dict[int, Occluders]:
     tree = view.tree
-    opaque = np.array([*(row.occludes for row in view.rows), True], np.bool_)
-    drawn = (tree.paint_order >= 0) & view.has_bounds & opaque[tree.style]
+    drawn = (tree.paint_order >= 0) & view.has_bounds & view.occludes[tree.style]
     present = simplified.kept | _forced(view, simplified, drawn)
-    nodes = np.nonzero(drawn & present)[0]
-    nodes = nodes[np.argsort(-tree.paint_order[nodes], kind="stable")]
+    nodes = (drawn & present).nonzero()[0]
+    nodes = nodes[(-tree.paint_order[nodes]).argsort(kind="stable")]
     out = {}
     of = np.zeros(len(nodes), np.int64) if context is None else context[nodes]
     for number in sorted(set(of.tolist())):
@@ -86,12 +85,12 @@ def _forced(view: View, simplified: Simplified, drawn: Flags) -> Flags:
     tree = view.tree
     nothing = np.zeros(len(tree), np.bool_)
     unsure = drawn & simplified.live & ~simplified.kept & (tree.kind == ELEMENT)
-    roots = np.nonzero(unsure)[0]
+    roots = unsure.nonzero()[0]
     if not len(roots):
         return nothing
     below = covered(len(tree), roots, tree.subtree_end[roots]) & simplified.live & (tree.kind == ELEMENT)
     forcing = nothing.copy()
-    for node in np.nonzero(below)[0].tolist():
+    for node in below.nonzero()[0].tolist():
         forcing[node] = any(name.startswith(FORCING_PREFIXES) for name in tree.attributes(node))
     forced: Flags = subtree_any(tree, forcing) & unsure
     return forced

@@ -55,7 +55,7 @@ class Printer:
                 next_end = open_ends[-1][0] if open_ends else len(kinds) + 1
             kind = kinds[node]
             if kind == TEXT:
-                if not ignores(node):
+                if node in texts and not ignores(node):
                     lines.append("\t" * depth + texts[node])
                 continue
             line, trailer = "", []

@@ -63,8 +63,18 @@ def left_over(rect: Rect, others: list[Rect]) -> list[Rect]:
         for p in pieces:
             if p[2] <= x1 or p[0] >= x2 or p[3] <= y1 or p[1] >= y2:
                 rest.append(p)
-            else:
-                rest += cut(p, other)
+                continue
+            # the same as `cut`, without a call: this is the innermost loop
+            px1, py1, px2, py2 = p
+            if py1 < y1:
+                rest.append((px1, py1, px2, y1))
+            if y2 < py2:
+                rest.append((px1, y2, px2, py2))
+            low, high = max(py1, y1), min(py2, y2)
+            if px1 < x1:
+                rest.append((px1, low, x1, high))
+            if x2 < px2:
+                rest.append((x2, low, px2, high))
         if not rest:
             return rest
         pieces = rest

@@ -47,7 +47,7 @@ class Simplified:
 
     def nodes(self) -> list[int]:
         """The nodes of the final tree in printing order."""
-        found: list[int] = np.nonzero(self.final)[0].tolist()
+        found: list[int] = self.final.nonzero()[0].tolist()
         return found
 
     def texts_of(self, nodes: list[int]) -> list[int]:
@@ -63,7 +63,7 @@ def simplify(view: View) -> Simplified:
     texts = {}
     text_kept = np.zeros(len(tree), np.bool_)
     values = tree.values
-    for node in np.nonzero(live & (tree.kind == TEXT) & view.visible)[0].tolist():
+    for node in (live & (tree.kind == TEXT) & view.visible).nonzero()[0].tolist():
         text = values[node].strip()
         if len(text) >= MIN_TEXT:
             texts[node] = text
@@ -112,7 +112,7 @@ def _live(view: View) -> Flags:
     dropped |= ~np.isin(tree.kind[parent], (ELEMENT, DOCUMENT, FRAGMENT)) & (tree.parent >= 0)
     for node in _excluded_by_attribute(view):
         dropped[node] = True
-    starts = np.nonzero(dropped)[0]
+    starts = dropped.nonzero()[0]
     wanted = (tree.kind == ELEMENT) | (tree.kind == TEXT) | (tree.kind == FRAGMENT) | (tree.kind == DOCUMENT)
     live: Flags = wanted & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
     return live
@@ -137,7 +137,7 @@ def _excluded_by_attribute(view: View) -> list[int]:
 def _file_inputs(view: View, live: Flags) -> Flags:
     """The invisible inputs whose type is exactly `file`: they stay although their box is hidden as a rule."""
     out = np.zeros(len(live), np.bool_)
-    for node in np.nonzero(live & ~view.visible & view.named(("input",)))[0].tolist():
+    for node in (live & ~view.visible & view.named(("input",))).nonzero()[0].tolist():
         raw = bytes(view.tree.attributes_raw[node])
         if b"file" in raw or b"\\u" in raw:  # most pages have more hidden inputs than that, none of which prints
             out[node] = view.tree.attributes(node).get("type") == "file"

@@ -43,5 +43,5 @@ def page_statistics(final: FinalTree) -> PageStatistics:
         images=count(view.named(("img",))),
         interactive_elements=len(final.index_of),
         total_elements=len(final.nodes),
-        text_chars=sum(len(final.simplified.texts[n]) for n in final.nodes if n in final.simplified.texts),
+        text_chars=sum([len(text) for node, text in final.simplified.texts.items() if final.simplified.remains[node]]),
     )

@@ -36,15 +36,6 @@ class FrameContext:
     offset_y: float
 
 
-@dataclass(frozen=True, slots=True)
-class RowFlags:
-    """What a row of computed styles means: the element is hidden, covers what lies beneath it, can scroll."""
-
-    hides: bool
-    occludes: bool
-    scrolls: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops."""
@@ -61,7 +52,7 @@ class View:
     detached: Flags
     context: I64
     contexts: tuple[FrameContext, ...]
-    rows: tuple[RowFlags, ...]
+    occludes: Flags
     printable: frozenset[str]
     recorded: bytes
     seen: bytes
@@ -128,7 +119,7 @@ def covered(count: int, starts: NDArray[Any], ends: NDArray[Any]) -> Flags:
 def subtree_any(tree: PageTree, flags: Flags) -> Flags:
     """The nodes that are flagged or hold a flagged node."""
     before = np.zeros(len(flags) + 1, np.int32)
-    np.cumsum(flags, dtype=np.int32, out=before[1:])
+    flags.cumsum(dtype=np.int32, out=before[1:])
     held: Flags = before[tree.subtree_end] > before[:-1]
     return held
 
@@ -136,17 +127,17 @@ def subtree_any(tree: PageTree, flags: Flags) -> Flags:
 def look(tree: PageTree, options: ListingOptions) -> View:
     """The view of a page tree under these options."""
     tags = tuple(name.lower() for name in tree.names)
-    rows = tuple(map(_row_flags, tree.style_rows))
+    # the last entry is for unknown styles: the node is not hidden, covers, and scrolls if its tag does
+    hides, occludes, scrolls = np.array([*map(_row_flags, tree.style_rows), (False, True, True)], np.bool_).T
     has_record = tree.has_record
     if int(tree.document.max()) >= options.max_iframes:
         has_record = has_record & (tree.document < options.max_iframes)
     has_bounds = has_record & (tree.layout >= 0)
-    hidden_rows = np.array([*(row.hides for row in rows), False], np.bool_)
-    css_hidden = hidden_rows[tree.style]
+    css_hidden = hides[tree.style]
     context, contexts = _frame_contexts(tree, has_record, has_bounds)
     visible = _visible(tree, options, has_bounds & ~css_hidden, context, contexts)
     content, detached = _contents(tree, options, visible, has_bounds)
-    scrollable = _scrollable(tree, rows, has_record)
+    scrollable = _scrollable(tree, has_record & scrolls[tree.style] & (tree.layout >= 0))
     return View(
         tree=tree,
         options=options,
@@ -160,7 +151,7 @@ def look(tree: PageTree, options: ListingOptions) -> View:
         detached=detached,
         context=context,
         contexts=contexts,
-        rows=rows,
+        occludes=occludes,
         printable=frozenset(options.attribute_names),
         recorded=has_record.tobytes(),
         seen=visible.tobytes(),
@@ -174,7 +165,8 @@ def _style(row: tuple[str | None, ...], name: str) -> str | None:
     return row[place] if place < len(row) else None
 
 
-def _row_flags(row: tuple[str | None, ...]) -> RowFlags:
+def _row_flags(row: tuple[str | None, ...]) -> tuple[bool, bool, bool]:
+    """What a row of computed styles means: the element is hidden, covers what lies beneath it, can scroll."""
     if len(row) < len(COMPUTED_STYLES):
         row = (*row, *[None] * (len(COMPUTED_STYLES) - len(row)))
     display, visibility, opacity_text, overflow, overflow_x, overflow_y = row[:6]
@@ -186,16 +178,16 @@ def _row_flags(row: tuple[str | None, ...]) -> RowFlags:
     hides = opacity <= 0 or (display or "").lower() == "none" or (visibility or "").lower() == "hidden"
     occludes = (background or TRANSPARENT) != TRANSPARENT and not opacity < OCCLUDING_OPACITY
     both = overflow or "visible"
-    scrolls = any((text or both).lower() in SCROLLING_OVERFLOWS for text in (overflow, overflow_x, overflow_y))
-    return RowFlags(hides, occludes, scrolls)
+    scrolls = not both == overflow_x == overflow_y == "visible" and any(
+        (text or both).lower() in SCROLLING_OVERFLOWS for text in (overflow, overflow_x, overflow_y)
+    )
+    return hides, occludes, scrolls
 
 
-def _scrollable(tree: PageTree, rows: Sequence[RowFlags], has_record: Flags) -> Flags:
-    """What CDP calls scrollable, and what is larger inside than outside if its styles let it scroll."""
+def _scrollable(tree: PageTree, may: Flags) -> Flags:
+    """What CDP calls scrollable, and those of the nodes that may scroll that are larger inside than outside."""
     out = tree.scrollable.copy()
-    # without styles the tag decides; row -1 is the last entry
-    may = has_record & (tree.layout >= 0) & np.array([*(row.scrolls for row in rows), True], np.bool_)[tree.style]
-    nodes = np.nonzero(may)[0]
+    nodes = may.nonzero()[0]
     for node, row, style in zip(nodes.tolist(), tree.layout[nodes].tolist(), tree.style[nodes].tolist(), strict=True):
         scroll, client = tree.scroll[row], tree.client[row]
         if scroll is None or client is None or not (scroll[3] > client[3] + 1 or scroll[2] > client[2] + 1):
@@ -211,7 +203,7 @@ def _frame_contexts(tree: PageTree, has_record: Flags, has_bounds: Flags) -> tup
     marks = [n for n in tree.frame_ids if plain.kind[n] == ELEMENT and tree.names[tree.name[n]] == "HTML"]
     frames = [name.upper() in ("IFRAME", "FRAME") for name in tree.names]
     if any(frames):
-        marks += np.nonzero(np.array(frames)[tree.name] & (tree.kind == ELEMENT) & has_bounds)[0].tolist()
+        marks += (np.array(frames)[tree.name] & (tree.kind == ELEMENT) & has_bounds).nonzero()[0].tolist()
     marks = sorted({*marks, *roots})
     # a frame counts for what is below it, a target's document starts anew with itself
     spans = [(n if n in roots else n + 1, plain.subtree_end[n]) for n in marks]
@@ -243,7 +235,7 @@ def _visible(
     if threshold is None:
         return drawn
     visible = np.zeros(len(tree), np.bool_)
-    nodes = np.nonzero(drawn)[0]
+    nodes = drawn.nonzero()[0]
     if not len(nodes):
         return visible
     of = context[nodes]
@@ -273,7 +265,7 @@ def _visible(
 def _contents(tree: PageTree, options: ListingOptions, visible: Flags, has_bounds: Flags) -> tuple[I64, Flags]:
     """By frame element the content document it shows (-1: none), and the nodes of documents that are not shown."""
     content = np.full(len(tree), -1, np.int64)
-    documents = np.nonzero(tree.link == LINK_CONTENT)[0]
+    documents = (tree.link == LINK_CONTENT).nonzero()[0]
     content[tree.parent[documents]] = documents
     hidden = []
     depth = {0: 0}
@@ -288,5 +280,7 @@ def _contents(tree: PageTree, options: ListingOptions, visible: Flags, has_bound
         else:
             hidden.append(root)
             content[frame] = -1
+    if not hidden:
+        return content, np.zeros(len(tree), np.bool_)
     roots = np.array(hidden, np.int64)
     return content, covered(len(tree), roots, tree.subtree_end[roots])

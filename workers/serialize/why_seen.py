@@ -131,7 +131,7 @@ def covering(final: FinalTree, node: int) -> list[int]:
     view, tree = final.view, final.view.tree
     x, y, width, height = tree.bounds[node].tolist()
     bounds = tree.bounds
-    opaque = np.array([*(row.occludes for row in view.rows), True], np.bool_)[tree.style]
+    opaque = view.occludes[tree.style]
     later = (tree.paint_order > tree.paint_order[node]) & view.has_bounds & opaque & (tree.target == tree.target[node])
     later &= (bounds[:, 0] <= x + width) & (bounds[:, 0] + bounds[:, 2] >= x)
     later &= (bounds[:, 1] <= y + height) & (bounds[:, 1] + bounds[:, 3] >= y)

@@ -7,7 +7,7 @@ from workers.serialize.view import View
 
 
 class XPaths:
-    """Steps and the way to a parent are worked out once per parent, so that n siblings cost n, not n squared."""
+    """Steps and ways are worked out once per parent, so that a list of n links costs n, not n squared."""
 
     __slots__ = ("_steps", "_view", "_ways")
 

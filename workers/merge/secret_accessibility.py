@@ -194,7 +194,7 @@ def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> boo
             if isinstance(value, (dict, list)):
                 if name not in NOT_SPOKEN:
                     stack.append(value)
-            elif isinstance(value, str) and (name == "text" or (name == "value" and str(kind) in SPOKEN_TYPES)):
+            elif isinstance(value, str) and (name == "text" or (name == "value" and kind in SPOKEN_TYPES)):
                 text = hidden.hide(value, near=near)
                 if text != value:
                     holder[name] = text

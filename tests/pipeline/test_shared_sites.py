@@ -37,7 +37,7 @@ OUTCOMES_MET: dict[str, Outcome] = {
     **dict.fromkeys(
         ("ok", "never-finish", "never-finish-subresource", "never-idle", "drip", "redirect-19", "redirect-cross"), "ok"
     ),
-    **dict.fromkeys(("js-redirect", "meta-refresh-loop", "no-type", "wrong-type-html-as-text", "charset-lie"), "ok"),
+    **dict.fromkeys(("js-redirect", "no-type", "wrong-type-html-as-text", "charset-lie"), "ok"),
     **dict.fromkeys(("charset-utf16", "charset-sjis", "wrong-type-png-as-html", "alert", "beforeunload"), "ok"),
     **dict.fromkeys(("print", "popups", "download-iframe", "json", "basic-auth-sub", "service-worker"), "ok"),
     **dict.fromkeys(("crash-links", "csp-strict", "hostile-globals", "nested-shadow-500", "surrogates"), "ok"),

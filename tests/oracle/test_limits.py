@@ -47,9 +47,9 @@ def shape(listing: str) -> list[str]:
 def test_nested_elements(rows: dict[str, dict[str, Any]], store: FolderStore, depth: int, filled_in: bool) -> None:
     # Given elements nested as deep as browser-use can, and deeper, where it loses the page
     row = rows[f"deep{depth}"]
-    # Then the page is whole, and nothing is said to be missing
+    # Then the page is whole, and nothing but long XPaths is said to be missing
     assert row["outcome"] == "ok"
-    assert set(row["degradations"]) <= BUSY
+    assert set(row["degradations"]) <= BUSY | {"xpath_truncated"}  # of the outline, by its own setting
     assert (row["document_depth"] != -1) == filled_in
     assert shape(row["listing"]) == [f"[]{BUTTON}", "\tDeep down"]
     (element,) = selector_map_of(store, row["page_id"])

@@ -14,10 +14,10 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench lock clean ready ready-python
+.PHONY: help crawl test fix check bench oracle differential lock clean ready ready-python
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-6s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 crawl: ready ## capture the example site, or SEEDS=urls.txt, into STORE=./store
 	@if [ -n "$$SEEDS" ]; then set -- "$$SEEDS"; else set -- --example; fi; \
@@ -40,10 +40,23 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 bench: ready ## measure what a page costs, against bare Playwright
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 
-lock: ready-python ## resolve the dependencies again and write requirements.lock
+# The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
+ORACLE := .cache/oracle
+oracle: ready-python ## set up the real browser-use in a venv beside, for the tests that compare with it
+	@cmp -s requirements-oracle.lock $(ORACLE)/stamp || { \
+		rm -rf $(ORACLE) && $(BIN)/python -m venv $(ORACLE) && \
+		$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check --no-input --require-hashes -r requirements-oracle.lock && \
+		cp requirements-oracle.lock $(ORACLE)/stamp; }
+
+differential: ready oracle ## compare with the real browser-use: ARGS="--fuzz 300 --corpus"
+	@$(WITH_BROWSER) $(BIN)/python tests/oracle/differential.py $(ARGS)
+
+lock: ready-python ## resolve the dependencies again and write requirements.lock and requirements-oracle.lock
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check uv
 	@PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --group dev pyproject.toml -o requirements.lock
+	@echo browser-use==0.13.14 | PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --no-strip-extras - -o requirements-oracle.lock
 
 clean: ## remove .venv, caches and built files; the store stays
 	@rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,50 +6,14 @@ It runs at most one batch of a lane at a time, as every engine does.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from schemas.batch import Batch
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, PageDone
-from workers.browser.supervisor import Supervisor
-from workers.page import PageCapturer
-from workers.permission import Robots
-from workers.politeness import HostGate
-from workers.process import process_pool
+from workers.engine import Engine
 from workers.store.objects import ObjectStore
-
-
-class EngineLoop(asyncio.SelectorEventLoop):
-    """An event loop whose child processes are in sessions of their own.
-
-    Otherwise a Ctrl-C on a terminal would also reach Playwright's driver, which takes the browser down while the pages
-    in flight are still being finished.
-    """
-
-    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs.setdefault("start_new_session", True)
-        return await super().subprocess_exec(*args, **kwargs)
-
-
-class _Pool:
-    """The process pool, replaced when one of its processes died."""
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._pool = process_pool(processes)
-
-    def __call__(self) -> ProcessPoolExecutor:
-        if getattr(self._pool, "_broken", False):
-            self._pool.shutdown(wait=False)
-            self._pool = process_pool(self._processes)
-        return self._pool
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def run_local(
@@ -67,28 +31,11 @@ async def run_local(
 
     Raises BrowserMissing, StoreError.
     """
-    supervisor = Supervisor(browser, settings)
-    pool = _Pool(run.processes)
-    try:
-        facts = await supervisor.facts()
-        robots = Robots(settings.robots, settings.budgets.permission, settings.profile.user_agent or facts.user_agent)
-        try:
-            runner = BatchRunner(
-                store=store,
-                settings=settings,
-                run=run,
-                capturer=PageCapturer(settings, supervisor, robots, pool),
-                gate=HostGate(run.host_concurrency, run.host_delay, time.monotonic),
-                slots=asyncio.Semaphore(run.concurrency),
-                stop=stop,
-                told=page_done,
-            )
-            await _run_lanes(runner, run, lanes, stop, batch_done)
-        finally:
-            await robots.close()
-    finally:
-        pool.close()
-        await supervisor.close()
+    async with (
+        Engine(run, browser, stop) as engine,
+        engine.runner(store, settings, page_done) as runner,
+    ):
+        await _run_lanes(runner, run, lanes, stop, batch_done)
 
 
 async def _run_lanes(

@@ -20,8 +20,9 @@ PROBLEMS_KEPT: Final = 1000
 _SHOWN_CHARS = 80
 _WEB = re.compile(r"https?:", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_USERINFO = re.compile(r"(?<=//)[^/?#\s]*@")
+_USERINFO = re.compile(r"(?<=//)[^/?#\s]*@|^[^/?#\s@]*:[^/?#\s@]*@")
 _BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,17 @@ def _lines(name: str, file: BinaryIO) -> Iterator[PlannedPage | SeedProblem]:
             while line and not line.endswith(b"\n"):
                 line = file.readline(MAX_LINE_BYTES)
             continue
+        if number == 1 and line.startswith(_UTF_16):
+            raise SeedError(f"The seed file {_shown(name)} is UTF-16 text; save it as UTF-8.")
         try:
             text = line.decode("utf-8").strip()
         except UnicodeDecodeError:
             yield SeedProblem(name, number, _shown(line), "it is not UTF-8 text")
             continue
-        if text and not text.startswith("#"):
-            yield _seed(name, number, text)
+        # a file of an old Mac has one line for us, and several for its writer
+        for one in map(str.strip, text.split("\r")):
+            if one and not one.startswith("#"):
+                yield _seed(name, number, one)
 
 
 def _seed(file: str, number: int, text: str) -> PlannedPage | SeedProblem:

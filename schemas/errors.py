@@ -7,10 +7,13 @@
     │   └── StoreError        the store cannot be used as asked
     │       ├── StoreLocked   another crawl is at work in this store
     │       ├── StoreMismatch another crawl, other settings, or a newer schema
+    │       ├── StoreUnavailable  the place does not answer or is busy; the same call may succeed later
     │       └── StoreDamaged  a file is not what its marker says
     ├── BrowserMissing        no Chromium was found; exit code 2
     ├── PageFailed            one page ended in an outcome other than a capture
     ├── BrowserLost           the browser or a connection to it is gone
+    ├── PageUnreadable        a stored capture makes no sense
+    ├── MessageRefused        a message is not one that this version can carry out
     ├── RecordRefused         a record does not fit its batch, or a row its table; a defect of the program
     └── ChannelError          a CDP call failed
         ├── CommandFailed     the browser answered with an error
@@ -68,6 +71,12 @@ class StoreMismatch(StoreError):
     kind = "store_mismatch"
 
 
+class StoreUnavailable(StoreError):
+    """The place a store lies in does not answer or is busy; the same call may succeed later."""
+
+    kind = "store_unavailable"
+
+
 class StoreDamaged(StoreError):
     """A file of a store is not what its marker says."""
 
@@ -98,6 +107,18 @@ class PageFailed(PagestateError):
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.detail}" if self.detail else self.outcome
+
+
+class PageUnreadable(PagestateError):
+    """A stored capture cannot be merged: a payload of it makes no sense."""
+
+    kind = "page_unreadable"
+
+
+class MessageRefused(PagestateError):
+    """A message is not one that this version can carry out; sending it again changes nothing."""
+
+    kind = "message_refused"
 
 
 class RecordRefused(PagestateError):

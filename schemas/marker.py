@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from typing import TypeVar
 
 from schemas.errors import StoreDamaged, StoreMismatch
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
@@ -50,7 +51,7 @@ class Marker:
         try:
             raw = json.loads(data)
             version = int(raw["schema_version"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreDamaged(f"The commit marker {where} is not readable; restore it or delete it.") from error
         if version > SCHEMA_VERSION:
             raise StoreMismatch(
@@ -58,7 +59,24 @@ class Marker:
                 " use a newer pagestate."
             )
         try:
-            files = tuple(CommittedFile(**f) for f in raw.pop("files"))
-            return cls(files=files, **{f.name: raw[f.name] for f in fields(cls) if f.name != "files"})
-        except (KeyError, TypeError) as error:
-            raise StoreDamaged(f"The commit marker {where} lacks a field; restore it or delete it.") from error
+            files = tuple(_typed(CommittedFile(**f)) for f in raw.pop("files"))
+            marker = cls(files=files, **{f.name: raw[f.name] for f in fields(cls) if f.name != "files"})
+            counts = marker.outcomes.items()
+            if not all(isinstance(name, str) and type(count) is int for name, count in counts):
+                raise TypeError("outcomes")
+            return _typed(marker)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise StoreDamaged(
+                f"The commit marker {where} lacks a field or has one of another type; restore it or delete it."
+            ) from error
+
+
+_Value = TypeVar("_Value", Marker, CommittedFile)
+
+
+def _typed(value: _Value) -> _Value:
+    """The value itself; TypeError where a number or a text is of another type."""
+    for f in fields(value):
+        if f.type in ("int", "str") and type(getattr(value, f.name)).__name__ != f.type:
+            raise TypeError(f.name)
+    return value

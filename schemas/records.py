@@ -37,3 +37,4 @@ class PageRecord:
     selector_map: list[Row] = field(default_factory=list)
     stages: list[StageResult] = field(default_factory=list)
     captures: list[Row] = field(default_factory=list)
+    outline_map: list[Row] = field(default_factory=list)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from schemas.errors import SettingError
 from schemas.identifiers import settings_hash
@@ -73,11 +73,66 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
+class ListingSettings:
+    """What the listing includes; the defaults are those of browser-use 0.13.14.
+
+    Raises SettingError for a value that no listing can be made with.
+    """
+
+    include_attributes: tuple[str, ...] = ()
+    """Names that may print on an element's line, in this order; empty means browser-use's own list."""
+    paint_order_filtering: bool = True
+    """Elements that later painted opaque ones cover get no index."""
+    bbox_filtering: bool = True
+    """Elements that fill a link or button around them are folded into it."""
+    max_iframes: int = 100
+    """Documents of one snapshot, and frames in processes of their own; what is beyond is left out."""
+    max_iframe_depth: int = 5
+    """Levels of frames in processes of their own."""
+    viewport_threshold: int | None = 1000
+    """CSS pixels above and below the viewport that still count as visible; None: the whole page."""
+    max_chars: int = 40_000
+    """Characters of the listing in a page state; the listing itself is stored whole."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_iframes", "max_iframe_depth", "max_chars", "viewport_threshold"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= MAX_LISTING_NUMBER:
+                raise SettingError(f"The setting listing.{name} is {value}; give 0 to {MAX_LISTING_NUMBER}.")
+        for name in self.include_attributes:
+            if not name or any(c.isspace() or c in "\"'>/=" for c in name):
+                raise SettingError(
+                    f"The setting listing.include_attributes holds {name!r}, which is no attribute name;"
+                    " give names as they stand in HTML."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineSettings:
+    """What the outline's maps include. Raises SettingError for a value that no outline can be made with."""
+
+    max_xpath_chars: int = 4096
+    """A longer XPath is replaced by that of the nearest ancestor that fits, and flagged."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_xpath_chars <= MAX_LISTING_NUMBER:
+            raise SettingError(
+                f"The setting outline.max_xpath_chars is {self.max_xpath_chars}; give 0 to {MAX_LISTING_NUMBER}."
+            )
+
+
+MAX_LISTING_NUMBER: Final = 10**9
+"""Beyond any page, and small enough for every column."""
+
+
+@dataclass(frozen=True, slots=True)
 class CrawlSettings:
     """What shapes the rows of a crawl."""
 
     profile: Profile = DESKTOP
     budgets: Budgets = field(default_factory=Budgets)
+    listing: ListingSettings = field(default_factory=ListingSettings)
+    outline: OutlineSettings = field(default_factory=OutlineSettings)
     lanes: int = 64
     batch_size: int = 25
     batch_deadline: timedelta = timedelta(seconds=120)
@@ -92,6 +147,12 @@ class CrawlSettings:
         """A JSON object: durations as seconds, nested objects as objects."""
         plain: dict[str, object] = _plain(asdict(self))
         return plain
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, object]) -> CrawlSettings:
+        """The settings that `as_json` gave. Raises SettingError for one that this version does not have."""
+        made: CrawlSettings = _shaped(cls(), stored, "")
+        return made
 
     def hash(self) -> str:
         """The settings hash, recorded in every row."""
@@ -116,7 +177,29 @@ def _plain(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
     return value
+
+
+def _shaped(default: Any, stored: Any, path: str) -> Any:
+    """A stored value in the shape of the default that stands in its place; a setting that is not stored keeps it."""
+    if isinstance(default, timedelta):
+        return timedelta(seconds=stored)
+    if isinstance(default, tuple):
+        return tuple(stored)
+    if not is_dataclass(default):
+        return stored
+    known = {f.name for f in fields(default)}
+    for name in stored:
+        if name not in known:
+            raise SettingError(f"There is no setting named {path}{name} in this version; use the one that stored it.")
+    changes = {name: _shaped(getattr(default, name), value, f"{path}{name}.") for name, value in stored.items()}
+    return replace(cast(Any, default), **changes)
+
+
+MIN_BUDGET_SECONDS = 0.001
+MAX_BUDGET_SECONDS = 3600
 
 
 def budgets_from(overrides: Mapping[str, float]) -> Budgets:
@@ -127,6 +210,8 @@ def budgets_from(overrides: Mapping[str, float]) -> Budgets:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}."
             raise SettingError(f"There is no budget named {name}; {hint}")
-        if not 0 < seconds <= 3600:
-            raise SettingError(f"The budget {name} is {seconds} s; give more than 0 and at most 3600 seconds.")
+        if not MIN_BUDGET_SECONDS <= seconds <= MAX_BUDGET_SECONDS:
+            raise SettingError(
+                f"The budget {name} is {seconds} s; give {MIN_BUDGET_SECONDS} to {MAX_BUDGET_SECONDS} seconds."
+            )
     return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from schemas.version import SCHEMA_VERSION
 
-TableName: TypeAlias = Literal["listings", "selector_maps", "stage_metrics", "captures"]
+TableName: TypeAlias = Literal["listings", "selector_maps", "outline_maps", "stage_metrics", "captures"]
 TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
 
 _TEXT = pa.large_string()
@@ -74,6 +74,15 @@ LISTINGS = pa.schema(
         # what was seen
         pa.field("listing", _TEXT),
         pa.field("listing_sha256", _TEXT),  # of the UTF-8 bytes, hex
+        pa.field("forged_lines", pa.int64()),  # lines of the listing that newlines in the page's own texts made
+        pa.field("outline", _TEXT),  # Stagehand's combined tree
+        pa.field("outline_sha256", _TEXT),  # of the UTF-8 bytes, hex
+        pa.field("outline_serializer", _TEXT),
+        pa.field("outline_serializer_version", _TEXT),
+        pa.field("agreement", pa.float64()),  # share of the actionable elements that listing and outline both know
+        pa.field("agreement_elements", pa.int64()),  # elements that either calls actionable
+        pa.field("agreement_only_listing", pa.int64()),  # of these, those that the outline does not know
+        pa.field("agreement_only_outline", pa.int64()),  # of these, those that the listing does not know
         pa.field("nodes", pa.int64()),  # nodes of the page tree
         pa.field("links", pa.int64()),  # browser-use's page statistics from here
         pa.field("interactive_elements", pa.int64()),
@@ -120,6 +129,25 @@ SELECTOR_MAPS = pa.schema(
     ]
 )
 
+OUTLINE_MAPS = pa.schema(
+    [
+        *_IDENTITY,
+        _required("position", pa.int32()),  # line of the outline, from 0; a line forged by a page has none
+        _required("encoded_id", _TEXT),  # as printed: frame ordinal and backend node id, or an accessibility node's id
+        pa.field("backend_node_id", pa.int64()),
+        _required("target", pa.int32()),  # ordinal of the CDP target, 0 is the page
+        _required("frame_id", _TEXT),
+        _required("depth", pa.int32()),
+        _required("role", _TEXT),  # as printed
+        pa.field("name", _TEXT),  # as printed; null where the line has none
+        _required("selected", pa.bool_()),
+        _required("checked", pa.bool_()),
+        pa.field("xpath", _TEXT),  # null where the document does not know the node (list markers, for one)
+        _required("xpath_truncated", pa.bool_()),  # it is that of the nearest ancestor whose path fits
+        pa.field("url", _TEXT),
+    ]
+)
+
 STAGE_METRICS = pa.schema(
     [
         *_IDENTITY,
@@ -152,6 +180,7 @@ CAPTURES = pa.schema(
 _SCHEMAS: dict[TableName, pa.Schema] = {
     "listings": LISTINGS,
     "selector_maps": SELECTOR_MAPS,
+    "outline_maps": OUTLINE_MAPS,
     "stage_metrics": STAGE_METRICS,
     "captures": CAPTURES,
 }

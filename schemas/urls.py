@@ -44,7 +44,7 @@ def without_userinfo(text: str) -> str:
     if "@" not in text:
         return text
     try:
-        parsed = ada_url.URL(text)
+        parsed = ada_url.URL(text.strip())  # as a URL key is made
     except ValueError:
         return text
     if not parsed.username and not parsed.password:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from schemas.batch import Batch, PlannedPage
+from schemas.errors import StoreDamaged
 from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
 from schemas.records import PageRecord
@@ -20,6 +21,7 @@ from schemas.urls import host_of, is_loopback
 from workers.page import PageCapturer
 from workers.politeness import HostGate
 from workers.store.commit import commit_batch
+from workers.store.layout import CRAWL_FILE
 from workers.store.objects import ObjectStore
 
 POLITE_PAGE_SECONDS = 5.0
@@ -71,6 +73,11 @@ class BatchRunner:
         outcomes = Counter(record.outcome for record in records)
         if self.stop.is_set() and outcomes["deferred"] == len(records):
             return BatchDone(batch.batch_id, "unstarted", {})
+        if await asyncio.to_thread(self.store.size_of, CRAWL_FILE) is None:
+            raise StoreDamaged(
+                f"The store {self.store.where} lost its {CRAWL_FILE} while the crawl ran; was it moved or deleted?"
+                " Put it back, or start again with another --store."
+            )
         committed = await asyncio.to_thread(
             commit_batch,
             self.store,

@@ -147,13 +147,14 @@ class PageCapturer:
             await self._take(page, session)
         await self._process(page)
         outcome = outcome_of_status(page.visit.status)
-        if outcome == "ok" and page.processed is not None and page.processed.is_empty:
+        is_html = page.visit.content_type in (None, "text/html", "application/xhtml+xml", "text/plain")
+        if outcome == "ok" and is_html and page.processed is not None and page.processed.is_empty:
             return "empty"
         return outcome
 
     async def _take(self, page: _Page, session: PageSession) -> None:
         try:
-            await take(session, self._settings.budgets, page.started, page.taking)
+            await take(session, self._settings, page.started, page.taking)
         finally:
             page.stages.extend(page.taking.stages)
 
@@ -173,9 +174,7 @@ class PageCapturer:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(
-                    self._pool(), process_page, page.taking.payloads, self._settings.store_captures
-                )
+                return await loop.run_in_executor(self._pool(), process_page, page.taking.payloads, self._settings)
         except TimeoutError as error:
             raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
         except BrokenProcessPool as error:
@@ -189,6 +188,8 @@ class PageCapturer:
             degradations |= processed.degradations
         if visit.settle_reason in ("quiet_cap", "load_cap", "blocked"):
             degradations.add("unsettled")
+        if visit.title_is_cut:
+            degradations.add("text_truncated")
         facts = page.facts
         row: Row = {
             "seed": page.planned.seed,
@@ -243,4 +244,5 @@ class PageCapturer:
             selector_map=processed.selector_map if processed else [],
             stages=page.stages,
             captures=processed.captures if processed else [],
+            outline_map=processed.outline_map if processed else [],
         )

@@ -21,11 +21,17 @@ from typing import TypeVar
 from schemas.capture import Capture, Payload
 from schemas.outcomes import Degradation, Stage
 from schemas.records import Row, StageResult
+from schemas.settings import CrawlSettings
 from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken
-from workers.merge import PayloadError, mask_secrets, merge
+from workers.merge import PageTree, PayloadError, mask_secrets, merge
 from workers.serialize import listing as listing_serializer
+from workers.serialize.agreement import agreement
 from workers.serialize.listing import Listing, SelectorMap, serialize_listing
+from workers.serialize.options import ListingOptions
+from workers.serialize.outline import serialize_outline
+from workers.serialize.outline_columns import agreement_columns, outline_columns, outline_map_rows
+from workers.serialize.outline_options import OutlineOptions
 from workers.store.payloads import encode_capture
 
 _Result = TypeVar("_Result")
@@ -37,6 +43,7 @@ class Processed:
 
     listing: Row = field(default_factory=dict)
     selector_map: list[Row] = field(default_factory=list)
+    outline_map: list[Row] = field(default_factory=list)
     captures: list[Row] = field(default_factory=list)
     stages: list[StageResult] = field(default_factory=list)
     degradations: frozenset[Degradation] = frozenset()
@@ -48,7 +55,7 @@ EMPTY_DOCUMENT_NODES = 6
 """#document, doctype, html, head, body, and one node that a server's bare markup may add."""
 
 
-def process_page(taken: Sequence[Taken], store_captures: bool) -> Processed:
+def process_page(taken: Sequence[Taken], settings: CrawlSettings) -> Processed:
     """The rows of one page from its payloads; times of its stages count from 0 at the start of processing.
 
     A payload that makes no sense costs the listing, but not the captures, unless it is so broken that secrets in it
@@ -58,12 +65,12 @@ def process_page(taken: Sequence[Taken], store_captures: bool) -> Processed:
     # a page's values hold no cycles, and looking for some costs a third of the merge of a large page
     gc.disable()
     try:
-        return _process(taken, store_captures, started)
+        return _process(taken, settings, started)
     finally:
         gc.enable()
 
 
-def _process(taken: Sequence[Taken], store_captures: bool, started: float) -> Processed:
+def _process(taken: Sequence[Taken], settings: CrawlSettings, started: float) -> Processed:
     raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
     row: Row = {"payload_bytes": sum(memoryview(p.data).nbytes for p in raw.payloads)}
     try:
@@ -71,22 +78,64 @@ def _process(taken: Sequence[Taken], store_captures: bool, started: float) -> Pr
     except PayloadError as error:
         return Processed(row, error=str(error))
     row["secrets_masked"] = masked
-    captures = encode_capture(capture) if store_captures else []
+    captures = encode_capture(capture) if settings.store_captures else []
     stages: list[StageResult] = []
     degradations: set[Degradation] = {"secrets_masked"} if masked else set()
-    if next(capture.of("layout_snapshot"), None) is None:
+    if next(capture.of("dom_document"), None) is None:
         return Processed(row, captures=captures, degradations=frozenset(degradations))
+    options = ListingOptions.of(settings.listing)
+    listing: Listing | None = None
     try:
         tree = _timed("merge", started, stages, lambda: merge(capture), len)
-        listing = _timed("listing", started, stages, lambda: serialize_listing(tree), lambda made: made.interactive)
+        # without a layout snapshot there is no listing, but document and accessibility still make an outline
+        if next(capture.of("layout_snapshot"), None) is not None:
+            listing = _timed(
+                "listing", started, stages, lambda: serialize_listing(tree, options), lambda made: made.interactive
+            )
     except PayloadError as error:
         return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
     if tree.surrogates_replaced:
         degradations.add("surrogates_replaced")
-    row |= {"surrogates_replaced": tree.surrogates_replaced, **listing_columns(listing)}
+    row["surrogates_replaced"] = tree.surrogates_replaced
+    if listing is not None:
+        row |= listing_columns(listing)
+    columns, outline_map, without = _outline(capture, tree, listing, settings, started, stages)
     return Processed(
-        row, selector_rows(listing.selector_map), captures, stages, frozenset(degradations), looks_empty(listing)
+        row | columns,
+        selector_rows(listing.selector_map) if listing is not None else [],
+        outline_map,
+        captures,
+        stages,
+        frozenset(degradations | without),
+        listing is not None and looks_empty(listing),
     )
+
+
+def _outline(
+    capture: Capture,
+    tree: PageTree,
+    listing: Listing | None,
+    settings: CrawlSettings,
+    started: float,
+    stages: list[StageResult],
+) -> tuple[Row, list[Row], frozenset[Degradation]]:
+    """The outline's columns and rows; a payload that makes no sense to it costs the outline alone."""
+    options = OutlineOptions(max_xpath_chars=settings.outline.max_xpath_chars)
+
+    def made() -> tuple[Row, list[Row], frozenset[Degradation]]:
+        outline = serialize_outline(capture, options, tree=tree)
+        columns = outline_columns(outline)
+        if listing is not None:
+            columns |= agreement_columns(agreement(listing, outline))
+        return columns, *outline_map_rows(outline)
+
+    begun = time.perf_counter()
+    try:
+        return _timed("outline", started, stages, made, lambda result: len(result[1]))
+    except PayloadError as error:
+        took = (time.perf_counter() - begun) * 1000
+        stages.append(StageResult("outline", "error", (begun - started) * 1000, took, str(error)))
+        return {}, [], frozenset()
 
 
 def listing_columns(listing: Listing) -> Row:
@@ -96,6 +145,7 @@ def listing_columns(listing: Listing) -> Row:
         "listing_sha256": sha256(listing.text.encode()).hexdigest(),
         "serializer": listing_serializer.NAME,
         "serializer_version": listing_serializer.VERSION,
+        "forged_lines": listing.forged_lines,
         "nodes": listing.nodes,
         **asdict(listing.stats),
     }
@@ -145,9 +195,14 @@ def _timed(
 def process_pool(processes: int) -> ProcessPoolExecutor:
     """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
-    for _ in range(processes):
-        # they load their libraries while the browser starts, not when the first page waits for them
-        pool.submit(_warm_up)
+    # inherited by the processes: a Ctrl-C before they can ignore it must not end them in the middle of an import
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        for _ in range(processes):
+            # they load their libraries while the browser starts, not when the first page waits for them
+            pool.submit(_warm_up)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pool
 
 
@@ -157,6 +212,7 @@ def _warm_up() -> None:
 
 def _initialize() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
 
 

@@ -6,9 +6,13 @@ Exit codes: 0 done, 1 the run failed, 2 what was given cannot be used, 130 stopp
 from __future__ import annotations
 
 import difflib
+import errno
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -17,7 +21,9 @@ from schemas.version import PAGESTATE_VERSION
 
 VERBS: dict[str, str] = {
     "crawl": "Capture the pages of a list of URLs into a store.",
+    "agree": "Tell which elements of a page only the listing or only the outline knows.",
     "show": "Print what was captured of one page.",
+    "why": "Tell why an element has a number in the listing, or why not.",
     "status": "Count the outcomes of a crawl, round by round.",
 }
 
@@ -60,6 +66,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; every error is one sentence on stderr."""
+    _usable_streams()
     try:
         result = cli.main(args=arguments, prog_name="pagestate", standalone_mode=False)
     except click.UsageError as error:
@@ -78,7 +85,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the reader of our output has gone, as `head` does; it has what it wanted
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return _failed("The output cannot be written: its device is full; send it somewhere else.", 1)
     return result if isinstance(result, int) else 0
+
+
+def _usable_streams() -> None:
+    """Streams that were closed become empty ones, and a letter that a stream cannot encode prints as `?`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for the whole process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:

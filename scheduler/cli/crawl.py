@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
@@ -22,6 +23,8 @@ from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 _BUDGETS = [f.name for f in fields(Budgets)]
 _DEFAULTS = CrawlSettings()
 _RUN = RunSettings()
+MAX_PROBLEMS_TOLD = 20
+"""A wrong file has thousands of lines that are no seeds; the first ones tell what is wrong."""
 
 
 def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,6 +79,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@listing_options
 @_budget_options
 def command(
     seeds: tuple[str, ...],
@@ -93,23 +97,28 @@ def command(
     processes: int | None,
     browser: str,
     as_json: bool,
-    **budgets: float | None,
+    **others: Any,
 ) -> int:
     """Capture SEEDS into a store.
 
     SEEDS are http(s) URLs, text files with one URL a line, or `-` for standard input. Run the same command again to
     go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and commits; a second one stops at once.
-    Each `--budget-...` is how long that step of a page may take.
+    Each `--budget-...` is how long that step of a page may take; `--listing-...` is what the listing includes.
     """
-    if example == bool(seeds):
-        raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example alone.")
+    if example and seeds:
+        raise SeedError("Both seeds and --example are given; give one of them.")
+    if not example and not any(seeds):
+        raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example.")
     if math.isnan(host_delay):
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
-    given = {name.removeprefix("budget_"): value for name, value in budgets.items() if value is not None}
+    listing, outline = listing_settings(others), outline_settings(others)
+    given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
     settings = replace(
         _DEFAULTS,
         budgets=budgets_from(given),
+        listing=listing,
+        outline=outline,
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,
@@ -139,7 +148,7 @@ def _crawl(
     from scheduler.cli.progress import progress_for
     from scheduler.cli.summary import print_summary
     from scheduler.rounds import plan_round
-    from workers.browser.find import find_browser
+    from workers.browser.find import check_starts, find_browser
     from workers.store import FolderStore, check_crawl, locked, open_crawl
 
     with ExitStack() as stack:
@@ -153,6 +162,7 @@ def _crawl(
         store = FolderStore.for_run(store_path)
         check_crawl(store, crawl_name, settings)
         executable = find_browser(run.browser_path)
+        check_starts(executable)
         stack.enter_context(locked(store))
         crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
         plan_round(store, crawl, 0, pages, settings)
@@ -166,10 +176,11 @@ def _pages(seeds: tuple[str, ...]) -> tuple[PlannedPage, ...]:
     from scheduler.sources import read_seeds
 
     found = read_seeds(seeds, sys.stdin.buffer)
-    for problem in found.problems:
+    for problem in found.problems[:MAX_PROBLEMS_TOLD]:
         click.echo(f"pagestate: {problem}", err=True)
     if found.problem_count:
-        click.echo(f"pagestate: {found.problem_count} lines are no seeds and were left out.", err=True)
+        more = f" ({MAX_PROBLEMS_TOLD} of them are named above)" if found.problem_count > MAX_PROBLEMS_TOLD else ""
+        click.echo(f"pagestate: {found.problem_count} lines are no seeds and were left out{more}.", err=True)
     return found.pages
 
 
@@ -177,8 +188,9 @@ def _run_rounds(
     store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
-    from scheduler.local import EngineLoop, run_local
+    from scheduler.local import run_local
     from scheduler.rounds import next_round, remaining
+    from workers.engine import EngineLoop
 
     async def rounds_one_by_one() -> bool:
         stop = asyncio.Event()
@@ -214,7 +226,7 @@ def _run_rounds(
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
-    """The first Ctrl-C or TERM asks for a graceful stop, the second ends the run at once."""
+    """The first Ctrl-C, TERM or HUP asks for a graceful stop, the second ends the run at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
 
@@ -225,5 +237,5 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
             click.echo("\npagestate: stopping; the pages in flight are finished (again: stop at once).", err=True)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, asked)

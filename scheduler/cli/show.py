@@ -5,63 +5,118 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemas.errors import SeedError
+from schemas.settings import MAX_LISTING_NUMBER
 
-FORMS = ("listing", "elements", "stages")
+if TYPE_CHECKING:
+    from scheduler.cli.stored import StoredPage
+    from workers.serialize.rows import ListingRow
+
+FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages")
 
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
 @click.argument("url")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--form", type=click.Choice(FORMS), default="listing", show_default=True)
+@click.option(
+    "--truncate",
+    type=click.IntRange(0, MAX_LISTING_NUMBER),
+    metavar="N",
+    help="Characters of the listing in the page state; default: the crawl's setting, 40000.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-def command(url: str, store_path: str, form: str, as_json: bool) -> None:
+def command(url: str, store_path: str, form: str, truncate: int | None, as_json: bool) -> None:
     """Print what was captured of URL (or of a page id), as of its last round.
 
     \b
-    listing   the page as a browser agent reads it
-    elements  the selector map: what each number in the listing is
-    stages    what each step of the page took and how it ended
-    """
-    from workers.store import FolderStore, find_pages, open_crawl, selector_map_of, stages_of
+    listing     the page as a browser agent reads it
+    rows        the listing's lines taken apart, so that no text of the page can pass for a line
+    page-state  the listing as it stands in an agent's prompt, with statistics, tab and position
+    eval        browser-use's second form: every element, with its text on the line
+    elements    the selector map: what each number in the listing is
+    outline     the page as Stagehand shows it; with --json a line for each of its lines, with XPath and URL
+    stages      what each step of the page took and how it ended
 
-    store = FolderStore.for_reading(store_path)
-    open_crawl(store, None, None)
-    pages = find_pages(store, url)
-    if not pages:
-        raise SeedError(
-            f"The store {store_path} has no page {url}; pagestate status --store {store_path} tells what it has."
-        )
-    page = pages[0]
-    if form == "listing":
-        _show_listing(page, as_json)
+    Rows, page state and eval form are made from the stored capture.
+    """
+    from scheduler.cli.stored import stored_page
+    from workers.store import outline_map_of, selector_map_of, stages_of
+
+    if truncate is not None and form != "page-state":
+        raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
+    page = stored_page(store_path, url)
+    if form == "listing" or (form == "outline" and not as_json):
+        _show_text(page.row, form, as_json)
+    elif form in ("rows", "page-state", "eval"):
+        _show_made(page, form, truncate, as_json)
+    else:
+        of = {"elements": selector_map_of, "outline": outline_map_of, "stages": stages_of}[form]
+        rows = of(page.store, page.row["page_id"])
+        if as_json:
+            for row in rows:
+                click.echo(json.dumps(row, default=_text))
+        elif form == "elements":
+            _show_elements(rows)
+        else:
+            _show_stages(page.row, rows)
+
+
+def _show_made(page: StoredPage, form: str, truncate: int | None, as_json: bool) -> None:
+    """The forms that are made from the stored capture."""
+    from workers.serialize.eval_listing import serialize_eval_listing
+    from workers.serialize.listing import serialize_listing
+    from workers.serialize.page_state import serialize_page_state
+    from workers.serialize.rows import listing_rows
+
+    final = page.final()
+    if form == "rows":
+        _show_rows(listing_rows(final), as_json)
         return
-    rows = selector_map_of(store, page["page_id"]) if form == "elements" else stages_of(store, page["page_id"])
+    tree = final.view.tree
+    if form == "eval":
+        text = serialize_eval_listing(tree, final=final)
+    else:
+        limit = page.settings.max_chars if truncate is None else truncate
+        text = serialize_page_state(tree, serialize_listing(tree, final=final), limit)
+    if as_json:
+        click.echo(json.dumps({"url_key": page.row["url_key"], "form": form, "text": text}))
+    else:
+        click.echo(printable(text), nl=not text.endswith("\n"))
+
+
+def _show_rows(rows: list[ListingRow], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, default=_text))
-    elif form == "elements":
-        _show_elements(rows)
-    else:
-        _show_stages(page, rows)
+            click.echo(json.dumps(row.as_json()))
+        return
+    table = _table()
+    for heading in ("Depth", "Kind", "Index", "Tag", "Attributes", "Text", "Flags"):
+        table.add_column(heading, justify="right" if heading in ("Depth", "Index") else "left", no_wrap=True)
+    for row in rows:
+        values = [f"{name}={value!r}" for name, value in (*row.attributes, *row.images)]
+        values += [part.text() for part in row.parts]
+        index = "" if row.index is None else str(row.index)
+        cells = (_cell(row.tag, 20), _cell(" ".join(values), 80), _cell(row.text, 80), _cell(" ".join(row.flags), 40))
+        table.add_row(str(row.depth), row.kind, index, *cells)
+    _print(table)
 
 
-def _show_listing(page: dict[str, Any], as_json: bool) -> None:
+def _show_text(page: dict[str, Any], form: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(page, default=_text))
         return
-    if page["listing"] is None:
+    if page[form] is None:
         detail = f" ({page['outcome_detail']})" if page["outcome_detail"] else ""
-        click.echo(f"pagestate: {page['url_key']} has no listing: {page['outcome']}{detail}.", err=True)
+        click.echo(f"pagestate: {page['url_key']} has no {form}: {page['outcome']}{detail}.", err=True)
         return
-    click.echo(printable(page["listing"]))
+    click.echo(printable(page[form]))
 
 
 def _show_elements(rows: list[dict[str, Any]]) -> None:
@@ -116,7 +171,12 @@ def printable(text: str) -> str:
 
     A page must not be able to move the cursor or to recolour what is printed after it.
     """
-    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\ufffd" for c in text)
+    return "".join(c if c in "\n\t" or (c >= " " and not _is_control(c)) else "\ufffd" for c in text)
+
+
+def _is_control(c: str) -> bool:
+    """Whether a terminal acts on it: C1 controls, and the marks that turn the direction of writing around."""
+    return "\x7f" <= c <= "\x9f" or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
 
 
 def _text(value: object) -> str:

@@ -8,21 +8,22 @@ import click
 
 
 @click.command(epilog="Example: pagestate status --store ./store")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that a crawl wrote.")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
 def command(store_path: str, as_json: bool) -> None:
     """Count the outcomes of a crawl, round by round."""
     from rich.console import Console
     from rich.table import Table
 
-    from scheduler.rounds import remaining, rounds
-    from workers.store import FolderStore, open_crawl, outcomes_by_round
+    from scheduler.rounds import remaining
+    from workers.store import open_crawl, outcomes_by_round, planned_rounds
+    from workers.store.opening import open_store
 
-    store = FolderStore.for_reading(store_path)
+    store = open_store(store_path, reading=True)
     crawl = open_crawl(store, None, None).crawl
     counted = outcomes_by_round(store)
     lines = []
-    for number in rounds(store):
+    for number in planned_rounds(store):
         left = [batch for batches in remaining(store, number).values() for batch in batches]
         lines.append(
             {

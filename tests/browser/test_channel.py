@@ -146,15 +146,15 @@ async def test_events_reach_their_handlers_and_nobody_parses_the_others(channel,
     """Given handlers, when events come, then each gets its own; an event without a handler may even be no JSON."""
     heard: list[Any] = []
 
-    def listen(event: dict[str, Any]) -> None:
-        heard.append(event)
+    def listen(event: dict[str, Any], session: str) -> None:
+        heard.append((event, session))
 
     channel.on("Target.targetCrashed", listen)
-    channel.on("Target.targetCrashed", lambda event: heard.append("second"))
-    endpoint.say(b'{"method":"Target.targetCrashed","params":{"targetId":"T"}}')
+    channel.on("Target.targetCrashed", lambda event, session: heard.append("second"))
+    endpoint.say(b'{"method":"Target.targetCrashed","params":{"targetId":"T"},"sessionId":"S"}')
     endpoint.say(b'{"method":"Network.dataReceived","params":{{{{')
     await settled(channel, endpoint)
-    assert heard == [{"targetId": "T"}, "second"]
+    assert heard == [({"targetId": "T"}, "S"), "second"]
     channel.off("Target.targetCrashed", listen)
     endpoint.say(b'{"method":"Target.targetCrashed","params":{}}')
     await settled(channel, endpoint)
@@ -164,7 +164,7 @@ async def test_events_reach_their_handlers_and_nobody_parses_the_others(channel,
 async def test_a_handler_may_take_itself_back(channel, endpoint):
     heard: list[dict[str, Any]] = []
 
-    def once(event: dict[str, Any]) -> None:
+    def once(event: dict[str, Any], session: str) -> None:
         heard.append(event)
         channel.off("Inspector.detached", once)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli import main
+from schemas.errors import BrowserMissing, StoreDamaged
+from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from schemas.version import SCHEMA_VERSION
+from workers.browser import find
 from workers.store import FolderStore, locked, open_crawl
 
 URL = "http://127.0.0.1:9/page"
@@ -20,9 +24,9 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def no_browser_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing here gets as far as a browser: the configured one is a file that would fail."""
+    """Nothing here gets as far as a page: the configured browser tells its version and does nothing else."""
     program = tmp_path / "no-browser"
-    program.write_text("#!/bin/sh\nexit 1\n")
+    program.write_text('#!/bin/sh\n[ "$1" = --version ]\n')
     program.chmod(0o755)
     monkeypatch.setenv("PAGESTATE_BROWSER", str(program))
 
@@ -79,7 +83,7 @@ def test_a_seed_file_that_gives_nothing(refused, tmp_path, name):
 
 def test_no_seed_at_all(refused, tmp_path):
     assert "give URLs, a text file or -" in refused("crawl", "--store", tmp_path / "store")
-    assert "--example alone" in refused("crawl", URL, "--example", "--store", tmp_path / "store")
+    assert "give one of them" in refused("crawl", URL, "--example", "--store", tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -178,7 +182,80 @@ def test_a_missing_browser(refused, tmp_path, monkeypatch):
     assert not (tmp_path / "store").exists()
 
 
-def test_a_browser_that_does_not_start(capsys, tmp_path):
+@pytest.mark.parametrize("script", ["exit 1", "echo no >&2; exit 127"])
+def test_a_browser_that_does_not_tell_its_version(refused, tmp_path, script):
+    """A mistyped browser does not bind a store to its seeds and settings."""
+    program = tmp_path / "broken"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert "does not start" in refused("crawl", URL, "--store", tmp_path / "store", "--browser", program)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_relative_browser_path_is_the_one_in_this_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find.find_browser("no-browser") == tmp_path / "no-browser"
+
+
+def test_a_browser_that_hangs_is_not_waited_for(monkeypatch, tmp_path):
+    program = tmp_path / "hanging"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(find, "START_PATIENCE_SECONDS", 0.3)
+    with pytest.raises(BrowserMissing, match="says nothing"):
+        find.check_starts(program)
+
+
+@pytest.mark.parametrize("verb", [["crawl", URL], ["status"], ["show", URL]])
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_store_without_a_name(refused, tmp_path, monkeypatch, verb, name):
+    """An empty shell variable does not make a store of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    assert "has no name" in refused(*verb, "--store", name)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_store_whose_path_is_no_text(refused, tmp_path):
+    assert "no UTF-8 path" in refused("crawl", URL, "--store", f"{tmp_path}/st\udcff")
+
+
+@pytest.mark.parametrize("lost", ["crawl.json", "plan"])
+def test_a_store_that_lost_a_part(refused, store, lost):
+    """A store without its head is damaged, not new: another crawl must not move in beside its commits."""
+    (store / "commits" / "0").mkdir(parents=True)
+    (store / "commits" / "0" / f"{'0' * 32}.json").write_text("{}")
+    part = store / lost
+    shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
+    assert "restore" in refused("crawl", URL, "--store", store)
+    assert not (store / "data").exists()
+    assert not part.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"outcomes": 3},
+        {"outcomes": {"ok": "x"}},
+        {"round": "a"},
+        {"files": [{"table": "listings", "path": "p", "rows": "1", "bytes": 1, "sha256": "0"}]},
+        {"lane": None},
+    ],
+)
+def test_a_marker_of_other_types(change):
+    """A marker that somebody edited is damaged, not a stack trace."""
+    marker = Marker("c", 0, 0, 0, "b", "a", (), {"ok": 1}, "2026-01-02T00:00:00Z")
+    raw = json.loads(marker.encode()) | change
+    with pytest.raises(StoreDamaged, match="another type"):
+        Marker.decode(json.dumps(raw).encode(), "here")
+
+
+def test_json_nested_too_deep_is_damage(refused, store):
+    (store / "crawl.json").write_text("[" * 100_000)
+    assert "damaged" in refused("status", "--store", store)
+
+
+def test_a_browser_that_only_tells_its_version(capsys, tmp_path):
     """What is there then is a plan that can be carried out later, and no data."""
     assert main(["crawl", URL, "--store", str(tmp_path / "store")]) == 2
     said = capsys.readouterr()
@@ -241,4 +318,5 @@ def test_showing_what_is_not_there(refused, tmp_path, store):
     assert "There is no crawl in" in refused("status", "--store", tmp_path / "folder")
     assert f"has no page {URL}" in refused("show", URL, "--store", store)
     assert "is no URL of a page" in refused("show", "hello", "--store", store)
-    assert "outline" in refused("show", URL, "--store", store, "--form", "outline")
+    assert "outlines" in refused("show", URL, "--store", store, "--form", "outlines")
+    assert f"has no page {URL}" in refused("agree", URL, "--store", store)

@@ -94,6 +94,17 @@ def test_what_a_crawl_made_is_shown(run, ask, small_site, browser_path, tmp_path
         json.loads(line) for line in ask("show", url, "--store", store, "--form", "elements", "--json").out.splitlines()
     ]
     assert [row["tag"] for row in told] == ["a", "button"]
+    outline = ask("show", url, "--store", store, "--form", "outline")
+    assert outline.out.startswith("[0-")
+    told = [
+        json.loads(line) for line in ask("show", url, "--store", store, "--form", "outline", "--json").out.splitlines()
+    ]
+    assert len(told) == len(outline.out.splitlines())
+    assert [row["xpath"] for row in told if row["role"] == "button"] == ["/html[1]/body[1]/button[1]"]
+    agree = ask("agree", url, "--store", store)
+    assert agree.out == f"{url}: 100% of 2 elements\n"
+    (told,) = [json.loads(line) for line in ask("agree", url, "--store", store, "--json").out.splitlines()]
+    assert (told["agreement"], told["elements"], page["agreement"]) == (1.0, 2, 1.0)
     stages = ask("show", url, "--store", store, "--form", "stages")
     assert "layout_snapshot" in stages.out
     told = [
@@ -109,6 +120,7 @@ def test_what_a_crawl_made_is_shown(run, ask, small_site, browser_path, tmp_path
         "ax_tree",
         "merge",
         "listing",
+        "outline",
     } <= {row["stage"] for row in told}
 
     status = ask("status", "--store", store)
@@ -141,7 +153,7 @@ def test_no_page_reaches_the_terminal_with_its_control_characters(run, ask, smal
     assert ran.code == 0, ran.err
     assert "\x1b[2Jgone" in str(rows(store, "listing")[url]["listing"])
     said = [ran.out, ran.err]
-    for form in ("listing", "elements", "stages"):
+    for form in ("listing", "elements", "outline", "stages"):
         for extra in ([], ["--json"]):
             shown = ask("show", url, "--store", store, "--form", form, *extra)
             assert shown.code == 0

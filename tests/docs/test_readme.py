@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.cli import VERBS, cli
 from schemas.outcomes import DEGRADATIONS, OUTCOMES
-from schemas.settings import Budgets, CrawlSettings, RunSettings
+from schemas.settings import Budgets, CrawlSettings, ListingSettings, OutlineSettings, RunSettings
 from schemas.tables import TABLE_NAMES
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -19,14 +19,19 @@ ROWS = {name for line in README.splitlines() if line.startswith("| `") for name 
 
 
 def test_every_setting_is_in_a_table() -> None:
-    own = {f.name for cls in (CrawlSettings, RunSettings) for f in fields(cls)} - {"budgets"}
-    assert own | {f"budgets.{f.name}" for f in fields(Budgets)} <= ROWS
+    own = {f.name for cls in (CrawlSettings, RunSettings) for f in fields(cls)} - {"budgets", "listing", "outline"}
+    own |= {f"budgets.{f.name}" for f in fields(Budgets)} | {f"listing.{f.name}" for f in fields(ListingSettings)}
+    own |= {f"outline.{f.name}" for f in fields(OutlineSettings)}
+    assert own <= ROWS
 
 
 def test_defaults_in_the_table_are_the_defaults() -> None:
     for f in fields(Budgets):
         seconds = getattr(Budgets(), f.name).total_seconds()
         assert f"| `budgets.{f.name}` | `--budget-{f.name}` | {seconds:g} s |" in README
+    for name in ("max_iframes", "max_iframe_depth", "max_chars"):
+        assert re.search(rf"\| `listing\.{name}` \| `--[a-z-]+` \| {getattr(ListingSettings(), name)} \|", README)
+    assert f"| {ListingSettings().viewport_threshold} px |" in README
     assert f"| `lanes` | `--lanes` | {CrawlSettings().lanes} |" in README
     assert f"| `batch_size` | `--batch-size` | {CrawlSettings().batch_size} |" in README
     assert f"| `concurrency` | `--concurrency` | {RunSettings().concurrency} |" in README

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.rounds import next_round, plan_round, read_plan, remaining, rounds
+from scheduler.rounds import next_round, plan_round, remaining
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreDamaged, StoreError
 from schemas.identifiers import page_id
 from schemas.outcomes import Outcome
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings
-from workers.store import FolderStore, commit_batch, find_pages, latest_listings
+from workers.store import FolderStore, commit_batch, find_pages, latest_listings, planned_rounds, read_plan
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SETTINGS = CrawlSettings(lanes=3, batch_size=2)
@@ -50,7 +50,7 @@ def test_a_stored_plan_is_read_back_as_it_was(store):
     planned = plan_round(store, "c", 0, PAGES, SETTINGS)
     assert read_plan(store, 0) == planned
     assert sorted(page.seed for batch in planned for page in batch.pages) == sorted(page.seed for page in PAGES)
-    assert rounds(store) == [0]
+    assert planned_rounds(store) == [0]
     assert not any(store.scratch().iterdir())
 
 
@@ -70,7 +70,7 @@ def test_an_unfinished_plan_file_is_not_a_plan(store):
     store.delete(path)
     (store.folder / path).with_name(".part-1.parquet.tmp").write_bytes(data[:100])
     assert read_plan(store, 0) == []
-    assert rounds(store) == []
+    assert planned_rounds(store) == []
     assert plan_round(store, "c", 0, PAGES, SETTINGS) == read_plan(store, 0) != []
 
 
@@ -108,10 +108,10 @@ def test_the_next_round_takes_up_what_was_deferred(store):
     (again,) = next_round(store, "c", 0, SETTINGS)
     assert (again.round, again.pages) == (1, planned[0].pages)
     assert next_round(store, "c", 0, SETTINGS) == [again]
-    assert rounds(store) == [0, 1]
+    assert planned_rounds(store) == [0, 1]
     commit(store, again)
     assert next_round(store, "c", 1, SETTINGS) == []
-    assert rounds(store) == [0, 1]
+    assert planned_rounds(store) == [0, 1]
     assert latest_listings(store, ["outcome"])["outcome"].to_pylist() == ["ok"] * len(PAGES)
     assert [row["round"] for row in find_pages(store, again.pages[0].url_key)] == [1, 0]
 

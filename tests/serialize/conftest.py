@@ -34,3 +34,9 @@ def recording() -> ModuleType:
 def pages() -> ModuleType:
     """The builder of small pages."""
     return _neighbour("pages")
+
+
+@pytest.fixture(scope="session")
+def everything() -> ModuleType:
+    """Everything that is made of a capture, as one text."""
+    return _neighbour("everything")

@@ -15,6 +15,7 @@ from workers.serialize.indices import final_tree
 from workers.serialize.interactivity import INTERACTIVE_REASONS
 from workers.serialize.listing import serialize_listing
 from workers.serialize.page_state import serialize_page_state
+from workers.serialize.rows import listing_rows, text_of
 
 OWN = Path(__file__).parents[1] / "data" / "browser_use"
 SUFFIX = ".raw.json.gz"
@@ -39,6 +40,9 @@ def check(recording: ModuleType, name: str, folder: Path) -> None:
     assert serialize_eval_listing(tree, final=final) == said["eval_representation"]
     assert dataclasses.asdict(listing.stats) == said["page_stats"]
     assert serialize_page_state(tree, listing) == said["browser_state_description"]
+    rows = listing_rows(final)
+    assert text_of(rows) == listing.text
+    assert listing.forged_lines == len(listing.text.split("\n")) - max(len(rows), 1)
     found = listing.selector_map
     assert list(found.index) == [e["index"] for e in said["selector_map"]]
     for i, element in enumerate(said["selector_map"]):

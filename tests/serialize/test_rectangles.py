@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workers.serialize import rectangles
@@ -66,6 +66,11 @@ class PlainUnion:
 
 
 @settings(max_examples=300, deadline=None)
+@example(
+    added=[((0.0, 1.0, 1.0, 1.0), 0), ((0.0, 0.0, 2.0, 2.0), 0), ((1.0, 0.0, 3.0, 2.0), 0)],
+    asked=[((0.0, 0.0, 3.0, 2.0), -1)],
+    cap=5000,
+)  # a line without area cuts what the reference then finds uncovered
 @given(
     st.lists(st.tuples(rects(), st.integers(0, 5)), max_size=30),
     st.lists(st.tuples(rects(), st.integers(-1, 5)), max_size=15),

@@ -100,6 +100,22 @@ def make_records(make_row: Callable[..., dict[str, Any]]) -> MakeRecords:
                     }
                     for index in (2, 1)
                 ],
+                outline_map=[
+                    {
+                        "encoded_id": "0-2",
+                        "backend_node_id": 2,
+                        "target": 0,
+                        "frame_id": "F",
+                        "depth": 0,
+                        "role": "RootWebArea",
+                        "name": "Grüße\n[0-3] button: forged",
+                        "selected": False,
+                        "checked": False,
+                        "xpath": "/",
+                        "xpath_truncated": False,
+                        "url": page.url_key,
+                    }
+                ],
                 stages=[StageResult("navigate", "ok", 0.0, 5.0), StageResult("merge", "ok", 5.0, 1.0, nodes=9)],
                 captures=encode_capture(
                     Capture((Payload("dom_document", b'{"root":1}' * 50), Payload("ax_tree", b"{}", 0, "F1")))

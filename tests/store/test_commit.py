@@ -84,6 +84,7 @@ def test_a_commit_writes_every_table_and_then_its_marker(store, make_batch, make
     assert [(f.table, f.rows) for f in result.marker.files] == [
         ("listings", 3),
         ("selector_maps", 6),
+        ("outline_maps", 3),
         ("stage_metrics", 6),
         ("captures", 6),
     ]
@@ -117,7 +118,9 @@ def test_identity_columns_come_from_the_batch(store, make_batch, make_records, n
 
 def test_a_table_without_rows_gets_no_file(store, make_batch, make_records, now):
     batch = make_batch()
-    records = [dataclasses.replace(r, selector_map=[], captures=[]) for r in make_records(batch, "dns_error")]
+    records = [
+        dataclasses.replace(r, selector_map=[], captures=[], outline_map=[]) for r in make_records(batch, "dns_error")
+    ]
     marker = commit_batch(store, batch, ONE, records, now=now).marker
     assert [f.table for f in marker.files] == ["listings", "stage_metrics"]
     assert read_table(store, "captures").num_rows == 0

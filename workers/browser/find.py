@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from schemas.errors import BrowserMissing
 
+START_PATIENCE_SECONDS = 20.0
 ON_PATH: tuple[str, ...] = ("chromium-headless-shell", "chromium")
 """Debian's package names; the headless shell first, since full Chromium costs 3.7 times as much per navigation."""
 
@@ -25,7 +27,7 @@ def find_browser(configured: str = "") -> Path:
     if configured:
         path = Path(configured)
         if path.is_file() and os.access(path, os.X_OK):
-            return path
+            return path.absolute()
         raise BrowserMissing(
             f"The configured browser {configured} is not an executable file; correct the path or leave it out."
         )
@@ -40,6 +42,24 @@ def find_browser(configured: str = "") -> Path:
         "No Chromium was found (looked for Playwright's own, then for chromium-headless-shell and chromium on the"
         " PATH); run `playwright install --only-shell chromium` or install the package chromium-headless-shell."
     )
+
+
+def check_starts(browser: Path) -> None:
+    """Raises BrowserMissing where the browser does not even tell its version; asked before anything is written."""
+    try:
+        done = subprocess.run(
+            [browser, "--version"], capture_output=True, timeout=START_PATIENCE_SECONDS, stdin=subprocess.DEVNULL
+        )
+        problem = "" if done.returncode == 0 else f"it ends with code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        problem = f"it says nothing for {START_PATIENCE_SECONDS:g} s"
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    if problem:
+        raise BrowserMissing(
+            f"The browser {browser} does not start ({problem} when asked for its --version);"
+            " configure another, or install what it needs."
+        )
 
 
 def playwrights_own() -> Path | None:

@@ -29,11 +29,15 @@ ISOLATED_WORLD = "pagestate"
 MAX_DOCUMENTS = 5
 """How many documents of one page are followed while it settles (script and meta redirects), then it is taken as is."""
 
+MAX_TITLE_CHARS = 4096
+"""A longer title is cut (`text_truncated`); the whole one is in the captured document."""
+
 QUIET_SCRIPT = """
 new Promise((resolve) => {
-  const quietMs = %d, capMs = %d;
+  const quietMs = %d, capMs = %d, maxTitle = %d;
   const done = (reason) => resolve({
-    reason, title: document.title.slice(0, 4096), elements: document.querySelectorAll("*").length});
+    reason, title: document.title.slice(0, maxTitle), cut: document.title.length > maxTitle,
+    elements: document.querySelectorAll("*").length});
   let timer = setTimeout(() => done("quiet"), quietMs);
   setTimeout(() => done("quiet_cap"), capMs);
   new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(() => done("quiet"), quietMs); })
@@ -55,6 +59,7 @@ class Visit:
     final_url: str | None = None
     settle_reason: SettleReason | None = None
     title: str | None = None
+    title_is_cut: bool = False
     elements: int | None = None
     """Elements of the top document, shadow trees and frames not counted; None when the page's thread was blocked."""
     dialogs: int = 0
@@ -209,7 +214,11 @@ class PageSession:
 
     async def _wait_for_quiet(self, budgets: Budgets) -> SettleReason | None:
         """Why the quiet window ended; None when the document was replaced meanwhile."""
-        script = QUIET_SCRIPT % (budgets.quiet.total_seconds() * 1000, budgets.settle.total_seconds() * 1000)
+        script = QUIET_SCRIPT % (
+            budgets.quiet.total_seconds() * 1000,
+            budgets.settle.total_seconds() * 1000,
+            MAX_TITLE_CHARS,
+        )
         try:
             # a second more than the script's own cap: past that, the page's thread is blocked
             async with asyncio.timeout(budgets.settle.total_seconds() + 1.0):
@@ -241,6 +250,7 @@ class PageSession:
         if not isinstance(value, dict):
             return None
         self.visit.title = str(value["title"])
+        self.visit.title_is_cut = bool(value["cut"])
         self.visit.elements = int(value["elements"])
         return "quiet" if value["reason"] == "quiet" else "quiet_cap"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,10 +25,12 @@ from schemas.errors import BrowserLost, BrowserMissing, ChannelError
 from schemas.settings import CrawlSettings, Profile
 from schemas.version import PAGESTATE_VERSION
 from workers.browser.channel import Channel
+from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
 
 PORT_FILE = "DevToolsActivePort"
 PORT_FILE_PATIENCE_SECONDS = 10.0
+LAUNCH_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,9 @@ class _Launched:
     process: psutil.Process
     new_targets: asyncio.Queue[dict[str, Any]]
     known_contexts: set[str]
+    sessions: int = 0
     given_up: bool = False
-    """It made no page in time; whatever it still does, the next page gets another browser."""
+    """It made no page in time: the next page gets another browser, and this one ends with its last session."""
 
     def usable(self) -> bool:
         """Whether a new page may be asked of it."""
@@ -70,6 +72,7 @@ class Supervisor:
         self._executable = executable
         self._settings = settings
         self._launched: _Launched | None = None
+        self._given_up: list[_Launched] = []
         self._launching = asyncio.Lock()
         self._creating = asyncio.Lock()
         self.launches = 0
@@ -83,13 +86,18 @@ class Supervisor:
             launched = self._launched
             if launched is not None and launched.usable():
                 return launched
-            if launched is not None:
+            self._launched = None
+            if launched is not None and launched.given_up and launched.sessions:
+                # its pages may still finish, each within its budgets
+                self._given_up.append(launched)
+            elif launched is not None:
                 await self._end(launched)
             self._launched = await self._launch()
             return self._launched
 
     async def _launch(self) -> _Launched:
-        folder = Path(tempfile.mkdtemp(prefix="pagestate-browser-"))
+        await asyncio.to_thread(sweep_orphans)
+        folder = own_folder()
         profile_folder = folder / "profile"
         profile_folder.mkdir()
         playwright = await async_playwright().start()
@@ -112,6 +120,7 @@ class Supervisor:
                 # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
                 ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
+                timeout=LAUNCH_PATIENCE_SECONDS * 1000,
             )
             browser = persistent.browser
             assert browser is not None, "a persistent context of Chromium has a browser"
@@ -142,15 +151,13 @@ class Supervisor:
 
         Raises BrowserLost. Leaving it closes the context, or gives it up after the close budget.
         """
-        launched = await self._running()
-        budgets = self._settings.budgets
         try:
-            context, page, target_id, session_id = await self._create(launched, profile)
-        except PlaywrightError as error:
-            raise BrowserLost(f"The browser made no page: {_first_line(error)}") from error
-        except TimeoutError as error:
-            seconds = budgets.context.total_seconds()
-            raise BrowserLost(f"The browser made no page within {seconds:g} s.") from error
+            launched, made = await self._made(profile)
+        except BrowserLost:
+            # nothing has been navigated yet, so that a new browser may be asked in its place
+            launched, made = await self._made(profile)
+        context, page, target_id, session_id = made
+        launched.sessions += 1
         try:
             session = PageSession(launched.channel, context, page, target_id, session_id)
             try:
@@ -159,6 +166,21 @@ class Supervisor:
                 session.detach()
         finally:
             await self._close_context(context)
+            launched.sessions -= 1
+            if launched in self._given_up and not launched.sessions:
+                self._given_up.remove(launched)
+                await self._end(launched)
+
+    async def _made(self, profile: Profile) -> tuple[_Launched, tuple[BrowserContext, Page, str, str]]:
+        """A browser and a page in it; raises BrowserLost where it makes none."""
+        launched = await self._running()
+        try:
+            return launched, await self._create(launched, profile)
+        except PlaywrightError as error:
+            raise BrowserLost(f"The browser made no page: {_first_line(error)}") from error
+        except TimeoutError as error:
+            seconds = self._settings.budgets.context.total_seconds()
+            raise BrowserLost(f"The browser made no page within {seconds:g} s.") from error
 
     async def _create(self, launched: _Launched, profile: Profile) -> tuple[BrowserContext, Page, str, str]:
         """A context, its page, that page's target id and the id of the raw session attached to it.
@@ -210,8 +232,9 @@ class Supervisor:
 
     async def close(self) -> None:
         """Ends the browser and removes its folder."""
-        launched, self._launched = self._launched, None
-        if launched is not None:
+        left = [*self._given_up, *([self._launched] if self._launched else [])]
+        self._launched, self._given_up = None, []
+        for launched in left:
             await self._end(launched)
 
     async def _end(self, launched: _Launched) -> None:

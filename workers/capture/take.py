@@ -11,54 +11,64 @@ import time
 from typing import Any
 
 from schemas.errors import BrowserLost, ChannelError, PageFailed
-from schemas.settings import Budgets
+from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
+from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken, Taking
 from workers.capture.target import Place, TargetTaker, frames_in
 
-MAX_FRAME_TARGETS = 100
-"""Out-of-process frames of one page that are captured (browser-use 0.13.14's max_iframes)."""
-MAX_FRAME_DEPTH = 5
-"""Levels of out-of-process frames (browser-use 0.13.14's max_iframe_depth)."""
 
-
-async def take(session: PageSession, budgets: Budgets, started: float, taking: Taking) -> None:
+async def take(session: PageSession, settings: CrawlSettings, started: float, taking: Taking) -> None:
     """Fills the taking of a page. `started` is the page's start on the clock of `time.perf_counter`.
+
+    Frames in processes of their own are taken as far as the listing may show them: `listing.max_iframes` of them,
+    `listing.max_iframe_depth` levels deep.
 
     Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
     BrowserLost.
     """
+    budgets, limits = settings.budgets, settings.listing
     place = Place(0, session.session_id, session.visit.elements)
     await TargetTaker(session, place, budgets, started, taking).take()
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
     deadline = time.perf_counter() + budgets.needed.total_seconds()
     # breadth first, so that a cap cuts off the deepest frames
-    above = [(session.session_id, 0)]
+    above = [(place, 0)]
     while above:
         parent, depth = above.pop(0)
-        for target_id, session_id in await _frames_below(session, parent, depth, deadline, taking):
-            if len(targets) > MAX_FRAME_TARGETS:
+        found = await _frames_below(session, parent.session_id, deadline, taking)
+        if len(targets) + len(found) > limits.max_iframes:
+            found = _in_document_order(found, parent, taking)
+        for target_id, session_id in found:
+            if len(targets) > limits.max_iframes or depth >= limits.max_iframe_depth:
                 taking.degradations.add("frames_capped")
                 break
             frame = Place(len(targets), session_id, None)
             if await _take_frame(session, target_id, frame, budgets, started, deadline, taking):
                 targets.append({"target_id": target_id, "session_id": session_id})
-                above.append((session_id, depth + 1))
+                above.append((frame, depth + 1))
     taking.payloads.append(Taken("targets", _targets(session, targets, taking)))
 
 
-async def _frames_below(
-    session: PageSession, parent: str, depth: int, deadline: float, taking: Taking
-) -> list[tuple[str, str]]:
+async def _frames_below(session: PageSession, parent: str, deadline: float, taking: Taking) -> list[tuple[str, str]]:
     try:
         async with asyncio.timeout(deadline - time.perf_counter()):
-            found = await session.out_of_process_frames(parent)
+            return await session.out_of_process_frames(parent)
     except (TimeoutError, ChannelError):
         taking.degradations.add("frame_lost")
         return []
-    if found and depth >= MAX_FRAME_DEPTH:
-        taking.degradations.add("frames_capped")
-        return []
+
+
+def _in_document_order(found: list[tuple[str, str]], parent: Place, taking: Taking) -> list[tuple[str, str]]:
+    """The frames as they stand in the document above them, since a listing shows the first of too many.
+
+    A frame's target has the id of the frame. One that the document does not name comes last.
+    """
+    for taken in taking.payloads:
+        if taken.kind == "dom_document" and taken.target == parent.ordinal:
+            data = bytes(buffer_of(taken.data))
+            places = {target_id: data.find(b'"frameId":"%b"' % target_id.encode()) for target_id, _ in found}
+            return sorted(found, key=lambda frame: (places[frame[0]] < 0, places[frame[0]]))
     return found
 
 

@@ -90,8 +90,12 @@ def _attach(roots: dict[int, DomNode], targets: Targets) -> dict[int, int]:
     """
     ordinal_of = {t.target_id: i for i, t in enumerate(targets.targets)}
     by_url: dict[str, str] = {}
-    for frame in targets.frames.values():
-        by_url.setdefault(_reduced(frame.url), frame.target_id)
+    # in an order of their own: that of a JSON object's members means nothing
+    order = sorted(
+        targets.frames, key=lambda key: (ordinal_of.get(targets.frames[key].target_id, len(ordinal_of)), key)
+    )
+    for key in order:
+        by_url.setdefault(_reduced(targets.frames[key].url), targets.frames[key].target_id)
     attached = {id(roots[0]): 0}
     used = {0}
     stack = [roots[0]]

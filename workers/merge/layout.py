@@ -181,6 +181,8 @@ class _Part:
                 values.update(self._rare(name, rare))
         if not values:
             return values
+        if not len(nodes.attributes):
+            raise PayloadError("layout_snapshot", f"{self.field}.nodes.attributes", "is missing")
         field = f"{self.field}.nodes.attributes"
         attributes = cut_rows(field, nodes.attributes, self.size)
         if not attributes:

@@ -27,10 +27,20 @@ VALUE_PROPERTIES = ("valuetext", "value")
 
 def attribute_string(view: View, node: int) -> str:
     """The attributes of an element as its line prints them: `key=value key=value`, values cut to 100 characters."""
+    return " ".join(attribute_text(key, value) for key, value in shown_attributes(view, node).items())
+
+
+def attribute_text(name: str, value: str) -> str:
+    """One attribute as it prints."""
+    return f"{name}={shortened(value) if value else repr('')}"
+
+
+def shown_attributes(view: View, node: int) -> dict[str, str]:
+    """The attributes that an element's line shows, in order, values whole."""
     names = view.options.attribute_names
     shown = _collect(view, node, view.printable)
     if not shown:
-        return ""
+        return shown
     _dedupe(shown, names)
     if "role" in shown and view.tree.ax_role(node) == view.tree.node_name(node):
         del shown["role"]
@@ -42,7 +52,7 @@ def attribute_string(view: View, node: int) -> str:
         del shown["required"]
     if "expanded" in shown:
         shown.pop("aria-expanded", None)
-    return " ".join([f"{key}={shortened(value) if value else repr('')}" for key, value in shown.items()])
+    return shown
 
 
 def shortened(text: str) -> str:

@@ -39,7 +39,8 @@ def frame_hints(view: View, interactivity: Interactivity, frame: int) -> tuple[l
     hints = []
     for node in nodes[outside].tolist():
         if tree.plain.kind[node] == ELEMENT and interactivity.reason(node) is not None:
-            pages = round(float(tree.bounds[node, 1]) / height, 1) if height > 0 else 0.0
+            # a frame without height says 0, not 0.0
+            pages = round(float(tree.bounds[node, 1]) / height, 1) if height > 0 else 0
             hints.append(Hint(view.tag(node), _text(view, node) or "(no label)", pages))
     hints.sort(key=lambda hint: hint.pages)
     return hints[:MAX_HINTS], not hints and bool(outside.any())

@@ -15,9 +15,14 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 def image_context(final: FinalTree, node: int) -> str:
     """What the first three images in the element (itself included) tell about themselves, maybe empty."""
+    return " ".join(f"{name}={value}" for name, value in image_facts(final, node))
+
+
+def image_facts(final: FinalTree, node: int) -> list[tuple[str, str]]:
+    """The same as (name, value) pairs, values cut as they print."""
     tree, kept = final.view.tree, final.simplified.remains
     tags = tree.plain.tag
-    parts: list[str] = []
+    parts: list[tuple[str, str]] = []
     images = visited = 0
     for place in range(node, tree.plain.subtree_end[node]):
         if kept[place]:
@@ -30,19 +35,19 @@ def image_context(final: FinalTree, node: int) -> str:
                     break
             if visited == MAX_VISITED:
                 break
-    return " ".join(parts)
+    return parts
 
 
-def _describe(attributes: dict[str, str]) -> list[str]:
+def _describe(attributes: dict[str, str]) -> list[tuple[str, str]]:
     parts = []
     for label, name in _TEXTS:
         raw = attributes.get(name, "")
         text = raw.strip()
         if text and len(raw) <= MAX_RAW:
-            parts.append(f"{label}={shortened(text)}")
+            parts.append((label, shortened(text)))
     source = _file_name(attributes.get("src", ""))
     if source:
-        parts.append(f"image_src={shortened(source)}")
+        parts.append(("image_src", shortened(source)))
     return parts
 
 

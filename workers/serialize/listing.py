@@ -51,6 +51,8 @@ class Listing:
     text        what an agent reads; equals browser-use 0.13.14's `llm_representation()`
     seen        (session id, backend node id) of each indexed element: `previous` of the next listing of this tab
     nodes       nodes of the page tree, all frames
+    forged_lines   lines of the text that newlines in the page's own texts and values made, and that may thus look like
+                elements that are none; `workers.serialize.rows` is the form that a page cannot forge
     """
 
     text: str
@@ -59,6 +61,7 @@ class Listing:
     seen: frozenset[tuple[str, int]]
     nodes: int
     interactive: int
+    forged_lines: int
 
 
 def serialize_listing(
@@ -81,6 +84,7 @@ def serialize_listing(
         seen=frozenset(zip(sessions, selector_map.backend_node_id, strict=True)),
         nodes=len(tree),
         interactive=len(selector_map),
+        forged_lines=printer.forged_lines,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.settings import ListingSettings
+
 INCLUDE_ATTRIBUTES: tuple[str, ...] = (
     "title", "type", "checked", "id", "name", "role", "value", "placeholder", "data-date-format", "alt", "aria-label",
     "aria-expanded", "data-state", "aria-checked", "aria-valuemin", "aria-valuemax", "aria-valuenow",
@@ -37,6 +39,18 @@ class ListingOptions:
     max_iframe_depth: int = 5
     viewport_threshold: int | None = 1000
     session_id: str = ""
+
+    @classmethod
+    def of(cls, settings: ListingSettings) -> ListingOptions:
+        """The options that a crawl's settings ask for."""
+        return cls(
+            include_attributes=settings.include_attributes,
+            paint_order_filtering=settings.paint_order_filtering,
+            bbox_filtering=settings.bbox_filtering,
+            max_iframes=settings.max_iframes,
+            max_iframe_depth=settings.max_iframe_depth,
+            viewport_threshold=settings.viewport_threshold,
+        )
 
     @property
     def attribute_names(self) -> tuple[str, ...]:

@@ -18,9 +18,10 @@ CLOSED = SHADOW_KINDS.index("closed")
 
 
 class Printer:
-    """Prints one final tree; `printed` then holds the elements that have a line."""
+    """Prints one final tree; `printed` then holds the elements that have a line, `forged_lines` the number of lines
+    that newlines in the page's own texts and values made."""
 
-    __slots__ = ("_closed_hosts", "_final", "_hosts", "_images", "printed")
+    __slots__ = ("_closed_hosts", "_final", "_hosts", "_images", "forged_lines", "printed")
 
     def __init__(self, final: FinalTree) -> None:
         self._final = final
@@ -29,6 +30,7 @@ class Printer:
         images = (final.view.named(("img",)) & final.simplified.final).nonzero()[0]
         self._images: list[int] = [*images.tolist(), len(final.view.tree)]
         self.printed: set[int] = set()
+        self.forged_lines = 0
 
     def text(self) -> str:
         """The whole listing."""
@@ -81,7 +83,9 @@ class Printer:
                 depth += 1
         for _, _, trailer in reversed(open_ends):
             lines += trailer
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        self.forged_lines = text.count("\n") - max(len(lines) - 1, 0)
+        return text
 
     def _prefix(self, node: int) -> str:
         if node not in self._hosts:

@@ -2,7 +2,8 @@
 
 Reference (browser-use 0.13.14, serializer/paint_order.py): a list of disjoint rectangles; a new one is cut by every
 stored one in order and the leftovers are appended; nothing is added any more once the list holds 5,000. Whether a
-rectangle with an area is covered depends on the union alone; for one without area it depends on the cuts.
+rectangle with an area is covered depends on the union alone, unless a stored piece without area cuts it; for one
+without area it depends on the cuts.
 """
 
 from __future__ import annotations
@@ -173,16 +174,17 @@ class Occluders:
 
     `rects` are (x1, y1, x2, y2) by row, `paint_order` falls; only rectangles of a strictly greater paint order count
     for a query, since a group is added after it was asked about. The union itself is worked out only where an answer
-    depends on how it is cut up: whether it fills up, and whether it covers a rectangle without area.
+    depends on how it is cut up: whether it fills up, and where a rectangle without area takes part.
     """
 
-    __slots__ = ("_ends", "_falling", "_full_at", "_pieces", "_rects")
+    __slots__ = ("_ends", "_falling", "_flat_pieces", "_full_at", "_pieces", "_rects")
 
     def __init__(self, rects: F64, paint_order: I64) -> None:
         self._rects = rects
         self._falling = -paint_order
         self._pieces = Pieces()
         self._ends: list[int] | None = None
+        self._flat_pieces: list[int] = []
         self._full_at = len(rects)
         if self._may_fill_up():
             self._add_all()
@@ -223,12 +225,13 @@ class Occluders:
         touching = (x1 <= ax2) & (x2 >= ax1) & (y1 <= ay2) & (y2 >= ay1) & counted
         flat = ((ax1 >= ax2) | (ay1 >= ay2))[:, 0]
         around = (x1 <= ax1) & (x2 >= ax2) & (y1 <= ay1) & (y2 >= ay2) & counted
-        held = around.any(axis=1) & ~flat
+        exact = flat | self._meet_flat_pieces(rects, counts)
+        held = around.any(axis=1) & ~exact
         out[asked[held]] = True
         for place in np.nonzero(touching.any(axis=1) & ~held)[0].tolist():
             rect = _rect(rects[place].tolist())
-            if flat[place]:
-                out[asked[place]] = self._covers_flat(rect, int(counts[place]))
+            if exact[place]:
+                out[asked[place]] = self._covers_exactly(rect, int(counts[place]))
             else:
                 found = near[touching[place]]
                 width = np.minimum(found[:, 2], rect[2]) - np.maximum(found[:, 0], rect[0])
@@ -238,7 +241,17 @@ class Occluders:
                     largest_first = found[np.argsort(-areas, kind="stable")]
                     out[asked[place]] = not left_over(rect, [_rect(row) for row in largest_first.tolist()])
 
-    def _covers_flat(self, rect: Rect, count: int) -> bool:
+    def _meet_flat_pieces(self, rects: F64, counts: I64) -> Flags:
+        """Whether a stored piece without area touches each: what it cuts off has no area, but must be covered."""
+        if not self._flat_pieces or self._ends is None:
+            return np.zeros(len(rects), np.bool_)
+        x1, y1, x2, y2 = np.array([self._pieces[p] for p in self._flat_pieces]).T
+        stored = np.array(self._flat_pieces) < np.array([0, *self._ends])[counts][:, None]
+        ax1, ay1, ax2, ay2 = (rects[:, k : k + 1] for k in range(4))
+        met: Flags = ((x1 <= ax2) & (x2 >= ax1) & (y1 <= ay2) & (y2 >= ay1) & stored).any(axis=1)
+        return met
+
+    def _covers_exactly(self, rect: Rect, count: int) -> bool:
         if self._ends is None:
             self._add_all()
         assert self._ends is not None
@@ -270,6 +283,8 @@ class Occluders:
                 rest = [] if is_covered(rect, touching) else left_over(rect, touching)
             else:
                 rest = left_over(rect, [pieces[p] for p in pieces.crossing(rect)])
+            flat = [pieces.count + n for n, p in enumerate(rest) if p[0] >= p[2] or p[1] >= p[3]]
+            self._flat_pieces += flat
             pieces.add(rest)
             self._ends.append(pieces.count)
 

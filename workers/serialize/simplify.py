@@ -108,6 +108,8 @@ def _live(view: View) -> Flags:
     # a frame that shows a document prints only the document's children
     dropped |= ~under_content & (frames & (view.content >= 0))[parent] & (tree.parent >= 0)
     dropped |= (tree.link == LINK_SHADOW) & (tree.kind[parent] == DOCUMENT) & (parent > 0)
+    # nothing hangs under a text or a comment, whatever a payload says
+    dropped |= ~np.isin(tree.kind[parent], (ELEMENT, DOCUMENT, FRAGMENT)) & (tree.parent >= 0)
     for node in _excluded_by_attribute(view):
         dropped[node] = True
     starts = dropped.nonzero()[0]

@@ -5,8 +5,10 @@ from workers.store.crawl_file import CrawlFile, check_crawl, open_crawl
 from workers.store.folder import FolderStore
 from workers.store.lock import locked
 from workers.store.objects import ObjectStore
+from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
+from workers.store.plan import planned_batch, planned_rounds, read_plan, store_plan
 from workers.store.reading import (
     committed_batch_ids,
     find_pages,
@@ -14,6 +16,7 @@ from workers.store.reading import (
     load_capture,
     markers,
     outcomes_by_round,
+    outline_map_of,
     read_table,
     selector_map_of,
     stages_of,
@@ -37,12 +40,18 @@ __all__ = [
     "locked",
     "markers",
     "open_crawl",
+    "open_store",
     "outcomes_by_round",
+    "outline_map_of",
+    "planned_batch",
+    "planned_rounds",
     "read_marker",
     "read_parquet",
+    "read_plan",
     "read_table",
     "selector_map_of",
     "stages_of",
+    "store_plan",
     "table_of",
     "verify_markers",
     "write_parquet",

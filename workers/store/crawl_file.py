@@ -13,7 +13,7 @@ from schemas.errors import SettingError, StoreDamaged, StoreError, StoreMismatch
 from schemas.identifiers import settings_hash
 from schemas.settings import CrawlSettings
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
-from workers.store.layout import CRAWL_FILE
+from workers.store.layout import CRAWL_FILE, MARKERS, PLANS
 from workers.store.objects import ObjectStore
 
 DEFAULT_CRAWL: Final = "crawl"
@@ -78,6 +78,12 @@ def check_crawl(store: ObjectStore, crawl: str | None, settings: CrawlSettings |
         )
     data = store.read(CRAWL_FILE)
     if data is None:
+        left = next((path for folder in (PLANS, MARKERS) for path in store.list(folder)), None)
+        if left is not None:
+            raise StoreDamaged(
+                f"The store {store.where} holds {left} but no {CRAWL_FILE}; restore that file from a copy or choose"
+                " another --store."
+            )
         return None
     found = _decode(data, store.where)
     if crawl is not None and crawl != found.crawl:
@@ -103,7 +109,7 @@ def _decode(data: bytes, where: str) -> CrawlFile:
         version = raw["schema_version"]
         if not isinstance(version, int):
             raise TypeError("schema_version is no number")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreDamaged(damaged) from error
     if version > SCHEMA_VERSION:
         raise StoreMismatch(

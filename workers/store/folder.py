@@ -27,7 +27,7 @@ class FolderStore:
     @classmethod
     def for_run(cls, path: Path | str) -> FolderStore:
         """A store to write to; the folder may not exist yet. Raises StoreError where it cannot be one."""
-        folder = Path(path).absolute()
+        folder = _named(path)
         with _translated(str(path), "write to"):
             nearest = folder
             while not os.path.lexists(nearest):
@@ -47,7 +47,7 @@ class FolderStore:
     @classmethod
     def for_reading(cls, path: Path | str) -> FolderStore:
         """A store to read from. Raises StoreError where there is no such folder."""
-        folder = Path(path).absolute()
+        folder = _named(path)
         if not folder.is_dir():
             what = "a file" if os.path.lexists(folder) else "not there"
             raise StoreError(f"The store {path} is {what}; give the folder that a crawl wrote as --store.")
@@ -171,6 +171,19 @@ def _translated(where: str, verb: str) -> Iterator[None]:
             f"Cannot {verb} the store {where}: {reason}{place}; make room or change its permissions,"
             " or choose another --store."
         ) from error
+
+
+def _named(path: Path | str) -> Path:
+    """The absolute folder of a path as given. Raises StoreError for a text that names none."""
+    if not str(path).strip():
+        raise StoreError("The store has no name; give a folder as --store.")
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise StoreError(
+            f"The store {str(path)!a} is no UTF-8 path, which Parquet readers need; choose another --store."
+        ) from error
+    return Path(path).absolute()
 
 
 def _make_folder(folder: Path) -> None:

@@ -26,6 +26,7 @@ def batch_tables(batch: Batch, attempt: str, records: Sequence[PageRecord]) -> d
     replaced: Counter[str] = Counter()
 
     selector_maps = _built("selector_maps", _of_all(batch, attempt, ordered, "selector_map"), replaced)
+    outline_maps = _built("outline_maps", _of_all(batch, attempt, ordered, "outline_map"), replaced)
     stages = _built("stage_metrics", _of_all(batch, attempt, ordered, "stages"), replaced)
     captures = _built("captures", _of_all(batch, attempt, ordered, "captures"), replaced)
     listings = [_listing(batch, attempt, record, seeds[record.url_key]) for record in ordered]
@@ -38,6 +39,7 @@ def batch_tables(batch: Batch, attempt: str, records: Sequence[PageRecord]) -> d
     return {
         "listings": own.table,
         "selector_maps": selector_maps,
+        "outline_maps": outline_maps,
         "stage_metrics": stages,
         "captures": captures,
     }
@@ -65,6 +67,8 @@ def _part(record: PageRecord, part: str) -> Iterator[Row]:
         yield from ({name: getattr(stage, name) for name in names} for stage in record.stages)
     elif part == "captures":
         yield from record.captures
+    elif part == "outline_map":
+        yield from record.outline_map
     else:
         yield from record.selector_map
 

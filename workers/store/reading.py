@@ -118,6 +118,11 @@ def selector_map_of(store: ObjectStore, page_id: str) -> list[Row]:
     return _rows_of_page(store, "selector_maps", page_id)
 
 
+def outline_map_of(store: ObjectStore, page_id: str) -> list[Row]:
+    """The lines of a page's outline, in print order, each with its XPath and URL."""
+    return _rows_of_page(store, "outline_maps", page_id)
+
+
 def stages_of(store: ObjectStore, page_id: str) -> list[Row]:
     """The stages of a page, in the order in which they ended."""
     return _rows_of_page(store, "stage_metrics", page_id)

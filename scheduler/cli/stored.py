@@ -1,0 +1,68 @@
+"""A stored page is found, and made into its texts again, for the verbs that look at one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.capture import Capture
+from schemas.errors import PageUnreadable, SeedError, StoreDamaged, StoreError
+from schemas.settings import CrawlSettings, ListingSettings
+from workers.merge import PayloadError, merge
+from workers.serialize.indices import FinalTree, final_tree
+from workers.serialize.options import ListingOptions
+from workers.serialize.outline import Outline, serialize_outline
+from workers.store import ObjectStore, find_pages, load_capture, open_crawl
+from workers.store.opening import open_store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """One page of a store: its row of `listings`, and the settings that its listing was made with."""
+
+    store: ObjectStore
+    row: dict[str, Any]
+    settings: ListingSettings
+
+    def final(self) -> FinalTree:
+        """The page's final tree, made from its stored capture. Raises StoreError, StoreDamaged, PageUnreadable."""
+        with self._made() as capture:
+            return final_tree(merge(capture), ListingOptions.of(self.settings))
+
+    def both(self) -> tuple[FinalTree, Outline]:
+        """The page's final tree and outline; raises as `final` does."""
+        with self._made() as capture:
+            tree = merge(capture)
+            return final_tree(tree, ListingOptions.of(self.settings)), serialize_outline(capture, tree=tree)
+
+    @contextmanager
+    def _made(self) -> Iterator[Capture]:
+        """The stored capture, for something that is made from it."""
+        url = self.row["url_key"]
+        try:
+            capture = load_capture(self.store, self.row["page_id"])
+        except StoreDamaged:
+            raise
+        except StoreError as error:
+            raise StoreError(
+                f"The store {self.store.where} holds no capture of {url} ({self.row['outcome']}), and this form is made"
+                " from one; capture the page without --no-captures."
+            ) from error
+        try:
+            yield capture
+        except PayloadError as error:
+            raise PageUnreadable(f"The capture of {url} makes no sense ({error}); capture the page again.") from error
+
+
+def stored_page(store_path: str, url: str) -> StoredPage:
+    """The page of a URL or a page id, as of its last round. Raises SeedError where the store has none."""
+    store = open_store(store_path, reading=True)
+    crawl = open_crawl(store, None, None)
+    pages = find_pages(store, url)
+    if not pages:
+        raise SeedError(
+            f"The store {store_path} has no page {url}; pagestate status --store {store_path} tells what it has."
+        )
+    return StoredPage(store, pages[0], CrawlSettings.from_json(crawl.settings).listing)

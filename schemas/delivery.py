@@ -1,0 +1,89 @@
+"""Delivery brings batches to workers: what a message holds, and how the broker must treat it.
+
+Messages carry references, never batches: the batch itself is read from the plan in the store, which everyone can check.
+Both ends of a broker read this module, so that they cannot disagree; it imports no Celery, and does nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from schemas.errors import MessageRefused
+
+CAPTURE_BATCH: Final = "pagestate.capture_batch"
+"""The task's name; written out, because a name made from a module would change when the module moves."""
+QUEUE: Final = "pagestate"
+MESSAGE_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReference:
+    """Which planned batch is to be captured: its store as a path or s3:// URL, its round and its id."""
+
+    store: str
+    round: int
+    batch_id: str
+
+    def encode(self) -> dict[str, object]:
+        """The message, as a JSON object."""
+        return {"version": MESSAGE_VERSION, **asdict(self)}
+
+    @classmethod
+    def decode(cls, message: object) -> BatchReference:
+        """The reference in a message. Raises MessageRefused for any other message, an older or newer one included."""
+        if not isinstance(message, Mapping) or message.get("version") != MESSAGE_VERSION:
+            version = message.get("version") if isinstance(message, Mapping) else None
+            raise MessageRefused(
+                f"A message of version {version!r} came to {CAPTURE_BATCH}, which knows {MESSAGE_VERSION};"
+                " run the scheduler and the workers in one version."
+            )
+        kinds: dict[str, type] = {"store": str, "round": int, "batch_id": str}
+        wrong = sorted(message.keys() ^ {"version", *kinds}) or [
+            name for name, kind in kinds.items() if type(message[name]) is not kind
+        ]
+        if wrong:
+            raise MessageRefused(f"A message to {CAPTURE_BATCH} has no proper {wrong[0]}; send what schedulers send.")
+        return cls(message["store"], message["round"], message["batch_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettings:
+    """Where the broker is and when it gives an unacknowledged message to another worker."""
+
+    broker: str = field(repr=False)
+    """A URL; it may hold a password, so it is never printed."""
+    visibility_timeout: timedelta = timedelta(minutes=10)
+    """Longer than any batch takes: below that a batch runs twice at once, which costs work but commits once. Ten
+    minutes is the batch deadline (two minutes, or 25 polite pages) and after it a last page with all its budgets."""
+    restore_interval: timedelta = timedelta(seconds=2)
+    """How often the Redis transport looks for messages whose timeout is over; with kombu's own defaults a killed
+    worker's batch was not back after 90 s."""
+
+
+def celery_settings(settings: DeliverySettings) -> dict[str, Any]:
+    """The Celery settings of both ends: JSON only, acknowledged late, one batch a thread and none in hand besides."""
+    return {
+        "broker_url": settings.broker,
+        "broker_transport_options": {
+            "visibility_timeout": settings.visibility_timeout.total_seconds(),
+            "unacked_restore_interval": settings.restore_interval.total_seconds(),
+            # the scan runs at each interval, not at every tenth
+            "unacked_restore_throttle": 1,
+        },
+        "broker_connection_retry_on_startup": True,
+        "accept_content": ["json"],
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "task_ignore_result": True,  # the marker is the result
+        "task_acks_late": True,
+        "task_create_missing_queues": True,
+        "task_default_queue": QUEUE,
+        "task_routes": {"pagestate.*": {"queue": QUEUE}},
+        "worker_prefetch_multiplier": 1,
+        "worker_send_task_events": False,
+        "worker_hijack_root_logger": False,
+        "enable_utc": True,
+    }

@@ -1,0 +1,184 @@
+"""A real broker, crawls in S3, and worker processes that leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+from celery import Celery
+
+from scheduler.rounds import plan_round
+from schemas.batch import Batch, PlannedPage
+from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference, DeliverySettings, celery_settings
+from schemas.settings import CrawlSettings
+from workers.store import ObjectStore, open_crawl
+
+MARK = "PAGESTATE_TEST_PROCESS"
+"""A variable by which a worker's descendants are recognised, wherever they have moved to."""
+
+
+class Broker:
+    """A Redis of the tests' own: `url` is where it is."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.redis = redis.Redis.from_url(url)
+        self.app = Celery("test", set_as_current=False)
+        self.app.conf.update(celery_settings(DeliverySettings(url)))
+
+    def send(self, store: str, batch: Batch) -> None:
+        """Sends a batch by the task's name, as a scheduler does that has no browser."""
+        self.app.send_task(CAPTURE_BATCH, [BatchReference(store, batch.round, batch.batch_id).encode()])
+
+    @property
+    def waiting(self) -> int:
+        """Messages that no worker has in hand."""
+        return int(self.redis.llen(QUEUE))
+
+    @property
+    def in_hand(self) -> int:
+        """Messages that a worker has taken and not acknowledged."""
+        return int(self.redis.hlen("unacked"))
+
+    @property
+    def is_empty(self) -> bool:
+        return self.waiting == self.in_hand == 0
+
+    def close(self) -> None:
+        self.app.close()
+        self.redis.close()
+
+
+@pytest.fixture(scope="session")
+def redis_url(
+    tmp_path_factory: pytest.TempPathFactory,
+    free_ports: Callable[[int], list[int]],
+    running: Callable[..., Any],
+) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("no broker: redis-server is not installed; infra/servers.sh installs it")
+    folder = tmp_path_factory.mktemp("redis")
+    (port,) = free_ports(1)
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+
+    def answers() -> bool:
+        with redis.Redis(port=port) as client, suppress(redis.ConnectionError):
+            return bool(client.ping())
+        return False
+
+    with running(command, folder / "log", answers):
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[Broker]:
+    """An empty broker."""
+    made = Broker(redis_url)
+    made.redis.flushall()
+    yield made
+    made.close()
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker process and what it wrote."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def end(self) -> int:
+        """Asks it to end, as Kubernetes does, and gives its exit code."""
+        self.process.terminate()
+        return self.process.wait(90)
+
+    def kill(self) -> None:
+        """Ends it at once, as a machine that is lost does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def said(self, text: str) -> int:
+        """How many lines of its log hold a text."""
+        return sum(text in line for line in self.log.read_text("utf-8", "replace").splitlines())
+
+
+@pytest.fixture
+def start_worker(broker: Broker, s3_url: str, browser_path: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    """Starts worker processes; after the test they are ended, and nothing that they started may remain."""
+    workers: list[Worker] = []
+    mark = uuid.uuid4().hex
+
+    def start(**settings: str) -> Worker:
+        number = len(workers)
+        log = tmp_path / f"worker-{number}.log"
+        command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool=threads", "--concurrency=2"]
+        command += ["--without-gossip", "--without-mingle", "--loglevel=INFO", "-n", f"worker-{number}@localhost"]
+        variables = {f"PAGESTATE_WORKER_{name.upper()}": value for name, value in settings.items()}
+        variables |= {"PAGESTATE_WORKER_BROKER": broker.url, "PAGESTATE_BROWSER": str(browser_path), MARK: mark}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=os.environ | variables, cwd=tmp_path, start_new_session=True
+            )
+        workers.append(Worker(process, log))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        if worker.process.poll() is None:
+            try:
+                worker.end()
+            except subprocess.TimeoutExpired:
+                worker.kill()
+    wait_until(lambda: not marked(mark), "what the workers started has ended", 30)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """The living processes that a worker of this test started, and the workers themselves."""
+    found = []
+    for process in psutil.process_iter():
+        # a process that just ended, or is another user's, is none of ours
+        with suppress(psutil.Error, OSError):
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture() -> Callable[..., None]:
+    return wait_until
+
+
+def wait_until(true: Callable[[], Any], what: str, seconds: float = 180) -> None:
+    """Waits for something that has no event; generous, because machines are slow and shared."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds:g} s: {what}")
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def plan_batch() -> Callable[..., Batch]:
+    """Starts a crawl of some URLs in a store, as one batch."""
+
+    def make(store: ObjectStore, urls: Sequence[str], **changes: Any) -> Batch:
+        settings = CrawlSettings(**{"lanes": 1, "batch_deadline": timedelta(seconds=120)} | changes)
+        open_crawl(store, "fleet", settings, now=datetime.now(UTC))
+        (batch,) = plan_round(store, "fleet", 0, [PlannedPage(url, url) for url in urls], settings)
+        return batch
+
+    return make

@@ -1,0 +1,86 @@
+"""Serves what is compared on loopback: the own pages, fuzz pages written by seed, the real pages of the corpus."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PORT_TRIES = 50
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def folder_site(folder: Path) -> Iterator[str]:
+    """A folder on two consecutive free ports, so that a page finds another site beside its own; gives the origin."""
+    with ExitStack() as stack:
+        for _ in range(PORT_TRIES):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            try:
+                servers = [
+                    ThreadingHTTPServer(("127.0.0.1", p), partial(_Quiet, directory=str(folder)))
+                    for p in (port, port + 1)
+                ]
+                break
+            except OSError:
+                continue
+        else:
+            raise OSError("no two consecutive free ports")
+        for server in servers:
+            stack.callback(server.server_close)
+            stack.callback(server.shutdown)
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
+
+
+def write_fuzz_pages(shared: Path, count: int, folder: Path) -> list[str]:
+    """The names of the pages of the seeds 0 to `count`, written into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = shared / "oracle" / "browser_use" / "fuzz.py"
+    subprocess.run([sys.executable, str(script), "0", str(count), str(folder)], check=True)
+    return [f"f{seed}.html" for seed in range(count)]
+
+
+@contextmanager
+def corpus_site(shared: Path, port: int = 8671) -> Iterator[dict[str, str]]:
+    """The real pages on loopback: name -> URL, the smallest first."""
+    folder = shared / "corpus"
+    entries = [json.loads(line) for line in (folder / "pages" / "manifest.jsonl").read_text().splitlines()]
+    hosts = json.loads((folder / "pages" / "hosts.json").read_text())
+    entries.sort(key=lambda entry: (entry["bytes"], entry["id"]))
+    server = subprocess.Popen(
+        [sys.executable, str(folder / "serve.py"), str(folder / "pages"), "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/__sites", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        urls = {}
+        for entry in entries:
+            _, site, path = entry["path"].split("/", 2)
+            query = f"?{entry['query']}" if entry["query"] else ""
+            urls[entry["id"]] = f"http://{hosts[site]}:{port}/{path}{query}"
+        yield urls
+    finally:
+        server.terminate()
+        server.wait()

@@ -1,0 +1,263 @@
+"""An engine is what one process captures with: one event loop, one browser, one process pool, one set of page slots.
+
+The local engine awaits it; a Celery worker's threads reach the same one through `EngineThread`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from schemas.batch import Batch
+from schemas.delivery import BatchReference
+from schemas.errors import PagestateError, StoreDamaged, StoreMismatch
+from schemas.settings import CrawlSettings, RunSettings
+from workers.batch import BatchDone, BatchRunner, PageDone
+from workers.browser.supervisor import Supervisor
+from workers.page import PageCapturer
+from workers.permission import Robots
+from workers.politeness import HostGate
+from workers.process import process_pool
+from workers.store import ObjectStore, open_crawl, planned_batch, read_marker
+
+
+class EngineLoop(asyncio.SelectorEventLoop):
+    """An event loop whose child processes are in sessions of their own.
+
+    Otherwise a Ctrl-C on a terminal would also reach Playwright's driver, which takes the browser down while the pages
+    in flight are still being finished.
+    """
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("start_new_session", True)
+        return await super().subprocess_exec(*args, **kwargs)
+
+
+class _Pool:
+    """The process pool, replaced when one of its processes died."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._pool = process_pool(processes)
+
+    def __call__(self) -> ProcessPoolExecutor:
+        if getattr(self._pool, "_broken", False):
+            self._pool.shutdown(wait=False)
+            self._pool = process_pool(self._processes)
+        return self._pool
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(slots=True)
+class _Crew:
+    """The browser of one crawl's settings, and what works with it; `batches` are in flight with it."""
+
+    supervisor: Supervisor
+    robots: Robots
+    capturer: PageCapturer
+    batches: int = 0
+
+    async def close(self) -> None:
+        await self.robots.close()
+        await self.supervisor.close()
+
+
+class Engine:
+    """Runs batches; entered once, in the event loop that it is used in. `stop` ends them soon.
+
+    A browser is launched with a crawl's settings, so crawls of other settings have another one; the idle one is ended.
+    """
+
+    def __init__(self, run: RunSettings, browser: Path, stop: asyncio.Event) -> None:
+        self._run = run
+        self._browser = browser
+        self._stop = stop
+        self._gate = HostGate(run.host_concurrency, run.host_delay, time.monotonic)
+        self._slots = asyncio.Semaphore(run.concurrency)
+        self._pool = _Pool(run.processes)
+        self._crews: dict[CrawlSettings, _Crew] = {}
+        self._changing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.close()
+        crews, self._crews = self._crews, {}
+        for crew in crews.values():
+            await crew.close()
+
+    @asynccontextmanager
+    async def runner(
+        self, store: ObjectStore, settings: CrawlSettings, told: Callable[[PageDone], None]
+    ) -> AsyncIterator[BatchRunner]:
+        """A runner of batches of one crawl; its browser stays as long as this is held. Raises BrowserMissing."""
+        async with self._changing:
+            crew = self._crews.get(settings) or await self._crew(settings)
+            crew.batches += 1
+        try:
+            yield BatchRunner(
+                store=store,
+                settings=settings,
+                run=self._run,
+                capturer=crew.capturer,
+                gate=self._gate,
+                slots=self._slots,
+                stop=self._stop,
+                told=told,
+            )
+        finally:
+            crew.batches -= 1
+
+    async def _crew(self, settings: CrawlSettings) -> _Crew:
+        for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
+            await self._crews.pop(other).close()
+        supervisor = Supervisor(self._browser, settings)
+        facts = await supervisor.facts()
+        robots = Robots(settings.robots, settings.budgets.permission, settings.profile.user_agent or facts.user_agent)
+        crew = _Crew(supervisor, robots, PageCapturer(settings, supervisor, robots, self._pool))
+        self._crews[settings] = crew
+        return crew
+
+
+class EngineThread:
+    """An engine on a thread of its own, for callers on other threads; nothing is started before the first batch."""
+
+    def __init__(self, run: RunSettings, browser: Callable[[], Path], open_store: Callable[[str], ObjectStore]) -> None:
+        self._run = run
+        self._browser = browser
+        self._open_store = open_store
+        self._stores: dict[str, ObjectStore] = {}
+        self._starting = threading.Lock()
+        self._started: _Started | None = None
+        self._stopping = False
+
+    def capture(self, reference: BatchReference) -> BatchDone:
+        """Captures and commits a planned batch; a committed one is `duplicate`, and nothing of it is fetched.
+
+        Raises StoreError, BrowserMissing. May be called from any number of threads at once.
+        """
+        store = self._store(reference.store)
+        if read_marker(store, reference.round, reference.batch_id) is not None:
+            return BatchDone(reference.batch_id, "duplicate", {})
+        if self._stopping:
+            return BatchDone(reference.batch_id, "unstarted", {})
+        batch = planned_batch(store, reference.round, reference.batch_id)
+        settings = _settings_of(store, batch)
+        with self._starting:
+            if self._started is None or not self._started.thread.is_alive():
+                self._started = _Started(self._run, self._browser())
+            started = self._started
+        if self._stopping:
+            started.stop()
+        future = asyncio.run_coroutine_threadsafe(started.capture(store, settings, batch), started.loop)
+        try:
+            return future.result()
+        except ExceptionGroup as group:
+            # several pages fail alike when the browser is gone; the first says it
+            raise _first(group) from group
+
+    def stop(self) -> None:
+        """Asks for an end: pages in flight are finished, others deferred, and no further batch is started.
+
+        Takes no lock, because it is called by a signal's handler, which may have interrupted who holds it.
+        """
+        self._stopping = True
+        started = self._started
+        if started is not None:
+            started.stop()
+
+    def close(self) -> None:
+        """Ends the browser, the pool and the thread; batches in flight should have ended."""
+        self.stop()
+        with self._starting:
+            if self._started is not None:
+                self._started.close()
+                self._started = None
+
+    def _store(self, place: str) -> ObjectStore:
+        if place not in self._stores:
+            self._stores[place] = self._open_store(place)
+        return self._stores[place]
+
+
+class _Started:
+    """The thread of a running engine."""
+
+    def __init__(self, run: RunSettings, browser: Path) -> None:
+        self._run = run
+        self._browser = browser
+        self._ready = threading.Event()
+        self._failed: BaseException | None = None
+        self.thread = threading.Thread(target=self._serve, name="pagestate-engine", daemon=True)
+        self.thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    async def capture(self, store: ObjectStore, settings: CrawlSettings, batch: Batch) -> BatchDone:
+        async with self._engine.runner(store, settings, lambda _: None) as runner:
+            return await runner.capture_batch(batch)
+
+    def stop(self) -> None:
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self._stop.set)
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self._over.set)
+        self.thread.join()
+
+    def _serve(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=EngineLoop) as runner:
+                runner.run(self._until_over())
+        except BaseException as error:
+            self._failed = error
+            raise
+        finally:
+            self._ready.set()
+
+    async def _until_over(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._stop, self._over = asyncio.Event(), asyncio.Event()
+        async with Engine(self._run, self._browser, self._stop) as self._engine:
+            self._ready.set()
+            await self._over.wait()
+
+
+def _settings_of(store: ObjectStore, batch: Batch) -> CrawlSettings:
+    """The settings that a batch's crawl was started with."""
+    crawl = open_crawl(store, None, None)
+    if batch.crawl != crawl.crawl:
+        raise StoreDamaged(
+            f"The plan in {store.where} is of the crawl {batch.crawl}, but the store belongs to {crawl.crawl};"
+            " restore the plan from a copy."
+        )
+    settings = CrawlSettings.from_json(crawl.settings)
+    if settings.hash() != crawl.settings_hash:
+        raise StoreMismatch(
+            f"The crawl in {store.where} was started by pagestate {crawl.pagestate_version}, whose settings are not"
+            " this version's; run its workers in that version."
+        )
+    return settings
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of the errors in a group that is ours, else the first of all."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [_first(inner) for inner in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, PagestateError)), leaves[0])

@@ -1,0 +1,108 @@
+"""The XPaths of an outline: a node's path is its parent's and one step, made once and only for who asks.
+
+A shadow root's step is `//`, a frame's document has the path of the element that shows it. No path is longer than the
+cap: a node below the last one that fits gets that one's path, so that a page of depth d costs d strings, not d * d
+letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workers.merge.tree import LINK_SHADOW
+from workers.serialize.outline_nodes import OutlineNodes
+
+
+class FramePaths:
+    """The paths of one document's nodes, below `prefix`, which is the path of the element that shows it.
+
+    own_shadow_step   False prints a shadow root as `x-open[1]/`, as the map of a page does; True as `x-open[1]//`, as
+                      that of a focused element does
+    """
+
+    def __init__(
+        self,
+        nodes: OutlineNodes,
+        document: int,
+        prefix: str,
+        cap: int | None,
+        *,
+        truncated: bool = False,
+        own_shadow_step: bool = False,
+    ) -> None:
+        self._nodes = nodes
+        self._document = document
+        self._prefix = prefix
+        self._cap = cap
+        self._own_shadow_step = own_shadow_step
+        self._known: dict[int, str] = {document: prefix.removesuffix("/")}
+        self._truncated: set[int] = {document} if truncated else set()
+
+    @property
+    def prefix(self) -> str:
+        """The path of the element that shows the document; empty for the main document."""
+        return self._prefix
+
+    @property
+    def backend_node_ids(self) -> list[int]:
+        """The ids of the tree's nodes."""
+        return self._nodes.backend_node_ids
+
+    def has(self, node: int) -> bool:
+        """Whether the node belongs to the document."""
+        return node >= 0 and int(self._nodes.document[node]) == self._document
+
+    def of(self, node: int) -> tuple[str, bool]:
+        """The path of a node, and whether it is that of an ancestor instead."""
+        known, parent = self._known, self._nodes.parent
+        above = []
+        climbing = node
+        while climbing not in known:
+            above.append(climbing)
+            climbing = parent[climbing]
+        for below in reversed(above):
+            self._step(below)
+        return self._printed(node, known[node]), node in self._truncated
+
+    def all(self) -> Iterator[tuple[int, str]]:
+        """Every node of the document that has an id, in visiting order, with its path."""
+        nodes = self._nodes
+        document = self._document
+        tree = nodes.tree
+        end = int(tree.subtree_end[document])
+        same = nodes.document[document:end] == document
+        for offset in same.nonzero()[0].tolist():
+            if document + offset not in self._known:
+                self._step(document + offset)
+        known = self._known
+        if (tree.link[document:end] == LINK_SHADOW).any():
+            for node in nodes.of_document(document).tolist():
+                yield node, self._printed(node, known[node])
+        else:
+            for node in nodes.of_document(document).tolist():
+                yield node, known[node] or "/"
+
+    def _step(self, node: int) -> None:
+        nodes, known = self._nodes, self._known
+        parent = nodes.parent[node]
+        above = known[parent]
+        if parent in self._truncated:
+            self._truncated.add(node)
+            known[node] = above
+            return
+        if nodes.tree.link[node] == LINK_SHADOW:
+            path = above + ("/" if above.endswith("/") else "//")
+        else:
+            step = f"{nodes.lead[nodes.kinds[node]]}{nodes.position[node]}]"
+            path = above + (step[1:] if above.endswith("/") else step)
+        if self._cap is not None and len(path) > self._cap:
+            self._truncated.add(node)
+            path = above
+        known[node] = path
+
+    def _printed(self, node: int, path: str) -> str:
+        if node == self._document:
+            return path or "/"
+        if not self._own_shadow_step and path.endswith("/") and len(path) > 1:
+            return path[:-1]
+        return path

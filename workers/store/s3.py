@@ -1,0 +1,352 @@
+"""A store under an S3 prefix: names are taken once by a conditional PUT, and an unknown result is settled by reading.
+
+This is the only module that speaks to S3, and the only one that turns that library's errors into StoreError; what each
+of them means is in `s3_errors`. Credentials come from the usual AWS places alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from pyarrow.fs import FileSystem, PyFileSystem
+
+from schemas.errors import SettingError, StoreError, StoreUnavailable
+from workers.store.arrow_files import StoredFiles
+from workers.store.s3_errors import sentence_about
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+Addressing: TypeAlias = Literal["auto", "path", "virtual"]
+Encryption: TypeAlias = Literal["", "AES256", "aws:kms", "aws:kms:dsse"]
+
+_Answer = TypeVar("_Answer")
+
+_ADDRESSINGS: Final = ("auto", "path", "virtual")
+_ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse")
+_CONFLICT_TRIES: Final = 6
+"""A 409 means that another conditional write of the name is under way; AWS asks to send the request again."""
+_BODY_TRIES: Final = 3
+"""botocore does not repeat a download whose body breaks off."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How an S3 server is spoken to; shapes no row. Sizes in bytes, times in seconds."""
+
+    endpoint_url: str = ""
+    """Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the AWS configuration file, else Amazon's own."""
+    addressing: Addressing = "auto"
+    """`path` is https://host/bucket/key, `virtual` https://bucket.host/key; `auto` is path, but virtual for Amazon."""
+    region: str = ""
+    encryption: Encryption = ""
+    """Server-side encryption asked for with every object; empty leaves it to the bucket's own rule."""
+    kms_key: str = ""
+    multipart_bytes: int = 64 * 1024 * 1024
+    """Larger files are sent in parts of `part_bytes`."""
+    part_bytes: int = 16 * 1024 * 1024
+    attempts: int = 5
+    """Of one request, the first included; botocore waits in between, longer each time and at random."""
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.addressing not in _ADDRESSINGS:
+            raise SettingError(f"There is no S3 addressing {self.addressing!r}; give auto, path or virtual.")
+        if self.encryption not in _ENCRYPTIONS:
+            raise SettingError(f"There is no server-side encryption {self.encryption!r}; give AES256 or aws:kms.")
+        if self.kms_key and not self.encryption.startswith("aws:kms"):
+            raise SettingError("A KMS key is given without the encryption aws:kms; give both or neither.")
+        if "@" in urlsplit(self.endpoint_url).netloc:
+            raise SettingError(
+                "The S3 endpoint holds a user name or password; give credentials in the usual AWS places."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class S3Store:
+    """An ObjectStore under a prefix of a bucket; made by `connect`. Threads may share it."""
+
+    where: str
+    bucket: str
+    prefix: str
+    """Empty, or ends with a slash."""
+    options: S3Options
+    client: S3Client = field(repr=False)
+    _scratch: _Scratch = field(repr=False)
+
+    @classmethod
+    def connect(cls, url: str, options: S3Options | None = None) -> S3Store:
+        """A store at `s3://bucket/prefix`, after one request that shows that the bucket can be listed.
+
+        Raises StoreError where it cannot, SettingError for a URL or an endpoint that makes no sense.
+        """
+        bucket, prefix = _bucket_and_prefix(url)
+        given = options or S3Options()
+        where = f"s3://{bucket}/{prefix}".rstrip("/")
+        with _translated("reach", where):
+            client = _client(given)
+            # a listing and no HEAD, whose refusals have no body to say why
+            client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+        return cls(where, bucket, prefix, given, client, _Scratch())
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a file whole, or leave the existing one alone; True if this call created it.
+
+        A retried PUT may meet its own success, and an answer may get lost; then the file is read, and it is ours if
+        it holds our bytes. So bytes that must tell writers apart carry an id of their own.
+        """
+        for attempt in range(_CONFLICT_TRIES):
+            try:
+                with _translated("write to", self.where, path):
+                    self.client.put_object(
+                        Bucket=self.bucket,
+                        Key=self._key(path),
+                        Body=data,
+                        IfNoneMatch="*",
+                        ChecksumSHA256=_base64(hashlib.sha256(data).digest()),
+                        **self._encryption(),
+                    )
+                return True
+            except StoreError as error:
+                status, retried = _answer_of(error)
+                if status == 412:
+                    return retried and self.read(path) == data
+                if status != 409:
+                    return self._settled(path, data, error)
+            time.sleep(random.uniform(0, 0.1 * 2**attempt))
+        raise StoreUnavailable(
+            f"Cannot write to the store {self.where}: others are writing {path} at the same time; run again."
+        )
+
+    def put_file(self, local: Path, path: str) -> None:
+        """Move a local file to a path that no other writer uses; durable when this returns."""
+        with _translated("write to", self.where, path):
+            if local.stat().st_size > self.options.multipart_bytes:
+                self._put_parts(local, path)
+            else:
+                with local.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").digest()
+                    file.seek(0)
+                    self.client.put_object(
+                        Bucket=self.bucket,
+                        Key=self._key(path),
+                        Body=file,
+                        ChecksumSHA256=_base64(digest),
+                        **self._encryption(),
+                    )
+            local.unlink()
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file; None where there is none."""
+        with _translated("read", self.where, path):
+            return _none_if_absent(lambda: self._body(path))
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """At most `length` bytes of a file from `start` on; the file must be there and `start` inside it."""
+        with _translated("read", self.where, path):
+            return self._body(path, Range=f"bytes={start}-{start + length - 1}")
+
+    def size_of(self, path: str) -> int | None:
+        """The size of a file in bytes; None where there is none."""
+        with _translated("read", self.where, path):
+            return _none_if_absent(
+                lambda: self.client.head_object(Bucket=self.bucket, Key=self._key(path))["ContentLength"]
+            )
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Paths of the files under a folder, sorted as the server sorts; not those that begin with a dot."""
+        folder = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._key(folder))
+        with _translated("read", self.where, folder):
+            for page in pages:
+                for entry in page.get("Contents", []):
+                    path = entry["Key"].removeprefix(self.prefix)
+                    # some servers list folders too, by names that end with a slash
+                    if not path.endswith("/") and not any(name.startswith(".") for name in path.split("/")):
+                        yield path
+
+    def delete(self, path: str) -> None:
+        """Remove a file; it is no error if there is none."""
+        with _translated("write to", self.where, path):
+            self.client.delete_object(Bucket=self.bucket, Key=self._key(path))
+
+    def scratch(self) -> Path:
+        """A local folder for this store in this process; removed with the store, or when the process ends."""
+        with _translated("write to", self.where):
+            return self._scratch.folder()
+
+    def arrow(self) -> FileSystem:
+        """The prefix for pyarrow, for reading only.
+
+        pyarrow's own S3 client would look for credentials in other places, and say of a lost connection that a file
+        is damaged.
+        """
+        return PyFileSystem(StoredFiles(self))
+
+    def _key(self, path: str) -> str:
+        return self.prefix + path
+
+    def _encryption(self) -> dict[str, Any]:
+        wanted: dict[str, Any] = {}
+        if self.options.encryption:
+            wanted["ServerSideEncryption"] = self.options.encryption
+        if self.options.kms_key:
+            wanted["SSEKMSKeyId"] = self.options.kms_key
+        return wanted
+
+    def _settled(self, path: str, data: bytes, unknown: StoreError) -> bool:
+        """What became of a PUT without an answer. Raises its error where that cannot be known, or where it has one."""
+        if not isinstance(unknown, StoreUnavailable):
+            raise unknown
+        try:
+            found = self.read(path)
+        except StoreError:
+            raise unknown from None
+        if found is None:
+            raise unknown
+        return found == data
+
+    def _put_parts(self, local: Path, path: str) -> None:
+        self.client.upload_file(
+            str(local),
+            self.bucket,
+            self._key(path),
+            ExtraArgs={"ChecksumAlgorithm": "SHA256", **self._encryption()},
+            Config=TransferConfig(
+                multipart_threshold=self.options.multipart_bytes,
+                multipart_chunksize=self.options.part_bytes,
+                max_concurrency=4,
+            ),
+        )
+
+    def _body(self, path: str, **asked: str) -> bytes:
+        for left in reversed(range(_BODY_TRIES)):
+            answer: Any = self.client.get_object(Bucket=self.bucket, Key=self._key(path), **asked)  # type: ignore[arg-type]  # Range is the one thing asked
+            try:
+                with answer["Body"] as body:
+                    return bytes(body.read())
+            except BotoCoreError:
+                if left == 0:
+                    raise
+                time.sleep(random.uniform(0, 1))
+        raise AssertionError("the last try returns or raises")
+
+
+class _Scratch:
+    """A local folder that appears when it is first needed and goes with its last user."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+
+    def folder(self) -> Path:
+        with self._lock:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="pagestate-scratch-"))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            return self._folder
+
+
+def _none_if_absent(ask: Callable[[], _Answer]) -> _Answer | None:
+    try:
+        return ask()
+    except ClientError as error:
+        # a HEAD has no body, so all that is known of it is 404
+        if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
+            return None
+        raise
+
+
+def _bucket_and_prefix(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        # what is wrong with it is not repeated: it may be a secret
+        raise SettingError("The store's URL holds more than s3://bucket/prefix; credentials are never part of it.")
+    if parts.scheme != "s3" or not parts.netloc:
+        raise SettingError(f"The store {url} is neither a folder nor an s3://bucket/prefix; give one of them.")
+    prefix = parts.path.strip("/")
+    return parts.netloc, f"{prefix}/" if prefix else ""
+
+
+def _client(options: S3Options) -> S3Client:
+    # a session of our own: the default one is shared with whoever else uses boto3 in this process
+    session = boto3.Session()
+    client = _made(session, options, options.addressing)
+    if options.addressing == "auto" and not _is_amazon(client.meta.endpoint_url):
+        client = _made(session, options, "path")
+    _refuse_userinfo(client.meta.endpoint_url)
+    return client
+
+
+def _refuse_userinfo(endpoint: str) -> None:
+    if "@" in urlsplit(endpoint).netloc:
+        raise SettingError("The S3 endpoint holds a user name; give credentials in the usual AWS places alone.")
+
+
+def _made(session: boto3.Session, options: S3Options, addressing: Addressing) -> S3Client:
+    made: S3Client = session.client(
+        "s3",
+        endpoint_url=options.endpoint_url or None,
+        region_name=options.region or None,
+        config=Config(
+            s3={"addressing_style": addressing},
+            retries={"mode": "standard", "total_max_attempts": options.attempts},
+            connect_timeout=options.connect_timeout,
+            read_timeout=options.read_timeout,
+            max_pool_connections=32,
+        ),
+    )
+    return made
+
+
+def _is_amazon(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode("ascii")
+
+
+@contextmanager
+def _translated(verb: str, where: str, path: str = "") -> Iterator[None]:
+    """Turns botocore's errors, and a local disk's, into StoreError."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, Boto3Error) as error:
+        kind, sentence = sentence_about(error, verb, where, path)
+        raise kind(sentence) from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(
+            f"Cannot {verb} the store {where}: a file in the making cannot be used ({reason});"
+            " make room on the local disk and run again."
+        ) from error
+
+
+def _answer_of(error: StoreError) -> tuple[int, bool]:
+    """The HTTP status that an error came with, 0 if none, and whether the request had been sent more than once."""
+    cause = error.__cause__
+    if not isinstance(cause, ClientError):
+        return 0, False
+    about: Any = cause.response.get("ResponseMetadata", {})
+    return int(about.get("HTTPStatusCode", 0)), bool(about.get("RetryAttempts", 0))

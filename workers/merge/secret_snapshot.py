@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -20,12 +21,34 @@ _NUMBERS = msgspec.json.Decoder(list[int])
 _ROWS = msgspec.json.Decoder(list[list[int]])
 _ENCODER = msgspec.json.Encoder()
 
+_SECRET_NAMES = frozenset({"type", "autocomplete"})
+_SECRET_VALUE = re.compile(r"password|cc-|one-time-code", re.IGNORECASE)
+_MAX_PAIRED = 200
+"""Texts about secrets that one search for their pairs may hold; a page with more of them is gone through instead."""
 _RARE = ("inputValue", "textValue")
 _RARE_OTHERS = ("shadowRootType", "currentSourceURL", "originURL", "pseudoType", "pseudoIdentifier")
 _DOCUMENT_STRINGS = (
     "documentURL", "title", "baseURL", "contentLanguage", "encodingName", "publicId", "systemId", "frameId",
 )  # fmt: skip
 """The members of a snapshot that point into its string table (CDP 1.3, DOMSnapshot)."""
+
+
+def may_hold_secret(payload: Payload) -> bool:
+    """False if surely no element of the snapshot has a secret field's type or autocomplete; a look at few bytes."""
+    try:
+        whole = _OBJECT.decode(payload.data)
+        strings = _STRINGS.decode(whole["strings"])
+        rows = [bytes(_OBJECT.decode(d["nodes"]).get("attributes", b"")) for d in _OBJECTS.decode(whole["documents"])]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        return True  # masking says what is wrong with it
+    names = [str(i) for i, text in enumerate(strings) if text.lower() in _SECRET_NAMES]
+    values = [str(i) for i, text in enumerate(strings) if _SECRET_VALUE.search(text)]
+    if not names or not values:
+        return False
+    if len(names) + len(values) > _MAX_PAIRED:
+        return True
+    pair = re.compile(rf"\b(?:{'|'.join(names)})\s*,\s*(?:{'|'.join(values)})\b".encode())
+    return any(pair.search(row) for row in rows)
 
 
 def mask_snapshot(payload: Payload, fields: SecretFields) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,17 +111,15 @@ def read_records(payload: Payload, ratio: float, scroll: Rectangles, client: Rec
         start, rows = end, rows + many
     bounds = _joined([p.bounds for p in parts])
     records = Records(
-        backend_node_id=_integers(
-            "nodes.backendNodeId", ids[0] if len(ids) == 1 else [b for part in ids for b in part]
-        ),
+        backend_node_id=_integers("nodes.backendNodeId", [*chain.from_iterable(ids)]),
         document=document,
         layout=layout,
         is_clickable=clickable,
         input_checked=checked,
         input_values=input_values,
         bounds=bounds if ratio == 1.0 else bounds / ratio,
-        paint_order=int64_column([p for part in parts for p in part.paint_order] + [-1]),
-        style=int32_column([s for part in parts for s in part.style] + [-1]),
+        paint_order=int64_column([*chain.from_iterable([part.paint_order for part in parts]), -1]),
+        style=int32_column([*chain.from_iterable([part.style for part in parts]), -1]),
         style_rows=texts("layout.styles", table, snapshot.strings),
         layout_rows=rows,
     )

@@ -242,4 +242,5 @@ def attribute_pairs(raw: Raw) -> Iterable[tuple[str, str]]:
         flat = STRINGS_DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PayloadError("dom_document", "attributes", str(error)) from error
-    return zip(flat[::2], flat[1::2], strict=False)
+    values = iter(flat)
+    return zip(values, values, strict=False)

@@ -38,8 +38,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PEER_PYTHON = ROOT / ".cache" / "oracle" / "bin" / "python"
 ROUNDS = 2
-ENOUGH_SECONDS = 0.05
-MAX_RUNS = 7
+ENOUGH_SECONDS = 0.1
+MAX_RUNS = 20
 """A page is run until this much CPU has gone into a round, at least once, at most so often."""
 LINEAR_NODES = (5_000, 20_000, 100_000)
 SMALL, MIDDLE = 200, 1_000

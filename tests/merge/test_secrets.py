@@ -20,6 +20,7 @@ import pytest
 from schemas.capture import Capture, Payload
 from workers.merge import mask_secrets, merge
 from workers.merge.search import contains, matches
+from workers.merge.secret_snapshot import may_hold_secret
 from workers.merge.secret_texts import MASK, SecretTexts
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.listing import serialize_listing
@@ -385,3 +386,16 @@ def test_texts_are_found_across_the_pieces_of_a_memory_view(size: int) -> None:
     assert matches(data, b'"type"', re.compile(rb'"type",\s?"(?i:password)"'))
     assert not contains(data, b"typo", b"PASSWORT")
     assert not contains(memoryview(b""), b"x")
+
+
+def test_a_page_that_talks_about_passwords_holds_none(pages: ModuleType) -> None:
+    talk = pages.Node("INPUT", {"type": "text", "name": "password"}, [pages.text("password")], live_value="seen")
+    field = pages.Node("INPUT", {"type": "Password"}, live_value="hidden")
+    frame = pages.Node("IFRAME", {"srcdoc": "<input type=password value=hidden>"})
+    found = [may_hold_secret(snapshot_of(pages, *nodes)) for nodes in ((talk,), (talk, field), (talk, frame))]
+    assert found == [False, True, True]
+
+
+def snapshot_of(pages: ModuleType, *nodes: object) -> Payload:
+    snapshot: Payload = next(pages.capture(pages.document(*nodes)).of("layout_snapshot"))
+    return snapshot

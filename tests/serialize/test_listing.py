@@ -39,10 +39,10 @@ def test_an_empty_previous_listing_stars_nothing(pages: ModuleType) -> None:
     assert listing.selector_map.is_new == (False,)
 
 
-def test_a_text_with_children_does_not_print(pages: ModuleType) -> None:
-    # No browser makes one, a damaged payload does; nothing hangs under a text, whatever the payload says
-    tree = merge(pages.capture(pages.document(pages.text("x", children=[pages.Node("BUTTON")]))))
-    assert serialize_listing(tree).text == ""
+def test_nothing_prints_below_a_text(pages: ModuleType) -> None:
+    # No browser makes such a text, a damaged payload does
+    tree = merge(pages.capture(pages.document(pages.text("words", children=[pages.Node("BUTTON")]))))
+    assert serialize_listing(tree).text == "words"
 
 
 def test_covered_text_and_buttons_vanish(pages: ModuleType) -> None:

@@ -157,6 +157,8 @@ def _mark_listeners(capture: Capture, ordinal: int, columns: _Columns, mine: I64
     if probed.element_count > MAX_PROBED_ELEMENTS:
         return
     ids = dict.fromkeys(x.backendNodeId for x in probed.listeners if x.type in LISTENER_TYPES and x.backendNodeId)
+    if not ids:
+        return
     rows = _last_with(columns.backend_node_id[mine], np.array(list(ids), np.int64))
     holders = []
     for node in mine[rows[rows >= 0]].tolist():
@@ -196,9 +198,9 @@ class _Columns:
         self._ends = array("i", flat.ends)
         self.parent = np.frombuffer(self._parents, np.int32)
         self.subtree_end = np.frombuffer(self._ends, np.int32)
-        table: dict[str, int] = {}
-        number = table.setdefault
-        self._names = [number(n.nodeName, len(table)) for n in nodes]
+        names = [n.nodeName for n in nodes]
+        table = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        self._names = list(map(table.__getitem__, names))
         self.name = int32_column(self._names)
         self.names = tuple(table)
         self.backend_node_id = int64_column([n.backendNodeId for n in nodes])
@@ -229,7 +231,7 @@ class _Columns:
             link=self.link.tobytes(),
             parent=self._parents,
             subtree_end=self._ends,
-            tag=[tags[n] for n in self._names],
+            tag=list(map(tags.__getitem__, self._names)),
             has_record=has_record.tobytes(),
             layout=array("i", layout.tobytes()),
             style=array("i", style.tobytes()),

@@ -133,8 +133,10 @@ def style_numbers(field: str, raw: Raw, count: int, table: dict[bytes, int]) -> 
     rows = cut_rows(field, raw, count)
     if not rows:
         return [-1] * count
-    number = table.setdefault
-    return [number(row, len(table)) if row else -1 for row in rows]
+    for row in dict.fromkeys(rows):
+        if row:
+            table.setdefault(row, len(table))
+    return list(map({**table, b"": -1}.__getitem__, rows))
 
 
 def texts(field: str, rows: Collection[bytes], strings: list[str]) -> list[tuple[str | None, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -32,6 +33,10 @@ _RARE_COLUMN = msgspec.json.Decoder(dict[str, list[int]])
 _NUMBERS = msgspec.json.Decoder(list[int])
 _ROWS = msgspec.json.Decoder(list[list[int]])
 
+_SIGNED_NAMES = frozenset({"type", "autocomplete", "srcdoc"})
+_SIGNED_VALUE = re.compile(r"password|cc-|one-time-code|&#", re.IGNORECASE)
+_MAX_PAIRED = 200
+"""Texts about secrets that one search for their pairs may hold; a page with more of them is gone through instead."""
 _LIVE = ("inputValue", "textValue")
 _RARE_OTHERS = ("shadowRootType", "currentSourceURL", "originURL", "pseudoType", "pseudoIdentifier")
 _DOCUMENT_STRINGS = (
@@ -40,6 +45,25 @@ _DOCUMENT_STRINGS = (
 """The members of a snapshot that point into its string table (CDP 1.3, DOMSnapshot)."""
 _BACKGROUND = COMPUTED_STYLES.index("background-color")
 """The style by which Chromium shows what is selected in a list of options."""
+
+
+def may_hold_secret(payload: Payload) -> bool:
+    """False if surely no element has a secret field's type, autocomplete or source: a look at few bytes."""
+    try:
+        whole = OBJECT_DECODER.decode(payload.data)
+        strings = _STRINGS.decode(whole["strings"])
+        documents = _OBJECTS.decode(whole["documents"])
+        rows = [bytes(OBJECT_DECODER.decode(d["nodes"]).get("attributes", b"")) for d in documents]
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        return True  # masking says what is wrong with it
+    names = [str(i) for i, text in enumerate(strings) if text.lower() in _SIGNED_NAMES]
+    values = [str(i) for i, text in enumerate(strings) if _SIGNED_VALUE.search(text)]
+    if not names or not values:
+        return False
+    if len(names) + len(values) > _MAX_PAIRED:
+        return True
+    pair = re.compile(rf"\b(?:{'|'.join(names)})\s*,\s*(?:{'|'.join(values)})\b".encode())
+    return any(pair.search(row) for row in rows)
 
 
 class SecretSnapshot:

@@ -14,7 +14,7 @@ from workers.merge.search import contains, matches
 from workers.merge.secret_accessibility import SecretAccessibility
 from workers.merge.secret_document import SecretDocument
 from workers.merge.secret_fields import SecretFields
-from workers.merge.secret_snapshot import SecretSnapshot
+from workers.merge.secret_snapshot import SecretSnapshot, may_hold_secret
 
 _DOCUMENT_SIGNS = (
     (b'"type"', re.compile(rb'"type",\s?"[pP][aA][sS][sS][wW][oO][rR][dD]')),
@@ -80,4 +80,6 @@ def _mask_target(payloads: list[Payload], target: int) -> int:
 def _has_sign(payload: Payload) -> bool:
     if payload.kind in ("dom_document", "dom_subtree"):
         return any(matches(payload.data, start, pattern) for start, pattern in _DOCUMENT_SIGNS)
-    return payload.kind == "layout_snapshot" and contains(payload.data, *_SNAPSHOT_SIGNS)
+    if payload.kind != "layout_snapshot" or not contains(payload.data, *_SNAPSHOT_SIGNS):
+        return False
+    return may_hold_secret(payload)  # a page may well talk about passwords

@@ -133,7 +133,7 @@ class PageTree:
     surrogates_replaced: int
     plain: Plain
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
-    _roles: dict[int, str | None] = field(default_factory=dict, repr=False)
+    _roles: dict[bytes, str | None] = field(default_factory=dict, repr=False)
     _properties: dict[int, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -182,9 +182,10 @@ class PageTree:
         row = self.plain.ax[node]
         if row < 0:
             return None
-        if row not in self._roles:
-            self._roles[row] = self._ax_text(row, "role", self.ax_nodes[row].role)
-        return self._roles[row]
+        raw = bytes(self.ax_nodes[row].role)  # the same few texts over and over
+        if raw not in self._roles:
+            self._roles[raw] = self._ax_text(row, "role", self.ax_nodes[row].role)
+        return self._roles[raw]
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""
@@ -242,4 +243,5 @@ def attribute_pairs(raw: Raw) -> Iterable[tuple[str, str]]:
         flat = STRINGS_DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PayloadError("dom_document", "attributes", str(error)) from error
-    return zip(flat[::2], flat[1::2], strict=False)
+    values = iter(flat)
+    return zip(values, values, strict=False)

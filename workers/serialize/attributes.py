@@ -27,7 +27,7 @@ VALUE_PROPERTIES = ("valuetext", "value")
 
 def attribute_string(view: View, node: int) -> str:
     """The attributes of an element as its line prints them: `key=value key=value`, values cut to 100 characters."""
-    return " ".join(attribute_text(key, value) for key, value in shown_attributes(view, node).items())
+    return " ".join([attribute_text(key, value) for key, value in shown_attributes(view, node).items()])
 
 
 def attribute_text(name: str, value: str) -> str:
@@ -37,11 +37,10 @@ def attribute_text(name: str, value: str) -> str:
 
 def shown_attributes(view: View, node: int) -> dict[str, str]:
     """The attributes that an element's line shows, in order, values whole."""
-    names = view.options.attribute_names
     shown = _collect(view, node, view.printable)
     if not shown:
         return shown
-    _dedupe(shown, names)
+    _dedupe(shown, view)
     if "role" in shown and view.tree.ax_role(node) == view.tree.node_name(node):
         del shown["role"]
     if "type" in shown and shown["type"].lower() == view.tag(node):
@@ -60,13 +59,14 @@ def shortened(text: str) -> str:
     return text[:MAX_VALUE] + "..." if len(text) > MAX_VALUE else text
 
 
-def _collect(view: View, node: int, names: frozenset[str]) -> dict[str, str]:
+def _collect(view: View, node: int, names: Mapping[str, int]) -> dict[str, str]:
     tree, tag = view.tree, view.tag(node)
     attributes = tree.attributes(node)
     shown = {key: text for key, value in attributes.items() if key in names and (text := value.strip())}
-    kind = attributes.get("type", "").lower()
-    password = tag == "input" and kind == "password"
+    password = False
     if tag == "input":
+        kind = attributes.get("type", "").lower()
+        password = kind == "password"
         _add_formats(attributes, kind, shown, names)
     properties = tree.ax_properties(node)
     for name, value in properties:
@@ -88,7 +88,7 @@ def _collect(view: View, node: int, names: frozenset[str]) -> dict[str, str]:
     return shown
 
 
-def _add_formats(attributes: Mapping[str, str], kind: str, shown: dict[str, str], names: frozenset[str]) -> None:
+def _add_formats(attributes: Mapping[str, str], kind: str, shown: dict[str, str], names: Mapping[str, int]) -> None:
     """What a field expects to be typed in, as `format` and `placeholder`."""
     if kind in DATE_FORMATS:
         shown["format"] = DATE_FORMATS[kind]
@@ -109,13 +109,18 @@ def _add_formats(attributes: Mapping[str, str], kind: str, shown: dict[str, str]
             shown["placeholder"] = shown["format"] = attributes.get("data-date-format") or PICKER_FORMAT
 
 
-def _dedupe(shown: dict[str, str], names: tuple[str, ...]) -> None:
-    long = {key for key, value in shown.items() if len(value) > DEDUPE_ABOVE}
-    if not long:
-        return
+def _dedupe(shown: dict[str, str], view: View) -> None:
+    """A long value prints once, and one under a name that stands twice among the names not at all."""
+    long = [key for key, value in shown.items() if len(value) > DEDUPE_ABOVE and key in view.printable]
+    if view.repeated.isdisjoint(long):
+        if len(long) < 2:
+            return
+        long.sort(key=view.printable.__getitem__)
+    else:
+        long = [key for key in view.options.attribute_names if key in long]
     seen: set[str] = set()
-    for key in names:  # some name stands twice in it
-        value = shown.get(key) if key in long else None
+    for key in long:
+        value = shown.get(key)
         if value is None:
             continue
         if value in seen and key not in NEVER_DEDUPED:

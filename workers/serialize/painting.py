@@ -91,6 +91,9 @@ def _forced(view: View, simplified: Simplified, drawn: Flags) -> Flags:
     below = covered(len(tree), roots, tree.subtree_end[roots]) & simplified.live & (tree.kind == ELEMENT)
     forcing = nothing.copy()
     for node in below.nonzero()[0].tolist():
-        forcing[node] = any(name.startswith(FORCING_PREFIXES) for name in tree.attributes(node))
+        raw = bytes(tree.attributes_raw[node])
+        # hardly any of them has one, and most are far outside the viewport: only a candidate is decoded
+        if b'"aria-' in raw or b'"pseudo' in raw or b"\\u" in raw:
+            forcing[node] = any(name.startswith(FORCING_PREFIXES) for name in tree.attributes(node))
     forced: Flags = subtree_any(tree, forcing) & unsure
     return forced

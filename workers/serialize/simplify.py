@@ -26,6 +26,9 @@ SVG_TAGS = frozenset(
 )  # fmt: skip
 """Subtrees dropped by name (browser-use 0.13.14, serializer/serializer.py; its `clipPath` never matches a lower-case
 name, so it is not here)."""
+_HOLDS_NODES = np.isin(np.arange(13), (ELEMENT, DOCUMENT, FRAGMENT))
+_WANTED = _HOLDS_NODES | (np.arange(13) == TEXT)
+"""By kind of node: what has children that print, and what may print itself."""
 MIN_TEXT = 2
 """Characters of stripped text below which a text node vanishes (same place)."""
 
@@ -109,12 +112,11 @@ def _live(view: View) -> Flags:
     dropped |= ~under_content & (frames & (view.content >= 0))[parent] & (tree.parent >= 0)
     dropped |= (tree.link == LINK_SHADOW) & (tree.kind[parent] == DOCUMENT) & (parent > 0)
     # nothing hangs under a text or a comment, whatever a payload says
-    dropped |= ~np.isin(tree.kind[parent], (ELEMENT, DOCUMENT, FRAGMENT)) & (tree.parent >= 0)
+    dropped |= ~_HOLDS_NODES[tree.kind[parent]] & (tree.parent >= 0)
     for node in _excluded_by_attribute(view):
         dropped[node] = True
     starts = dropped.nonzero()[0]
-    wanted = (tree.kind == ELEMENT) | (tree.kind == TEXT) | (tree.kind == FRAGMENT) | (tree.kind == DOCUMENT)
-    live: Flags = wanted & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
+    live: Flags = _WANTED[tree.kind] & ~covered(len(tree), starts, tree.subtree_end[starts]) & ~view.detached
     return live
 
 

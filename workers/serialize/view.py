@@ -38,7 +38,10 @@ class FrameContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops."""
+    """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops.
+
+    `printable` holds the names of attributes that may print with their places, `repeated` those that stand there twice.
+    """
 
     tree: PageTree
     options: ListingOptions
@@ -53,7 +56,8 @@ class View:
     context: I64
     contexts: tuple[FrameContext, ...]
     occludes: Flags
-    printable: frozenset[str]
+    printable: dict[str, int]
+    repeated: frozenset[str]
     recorded: bytes
     seen: bytes
     boxed: bytes
@@ -127,6 +131,8 @@ def subtree_any(tree: PageTree, flags: Flags) -> Flags:
 def look(tree: PageTree, options: ListingOptions) -> View:
     """The view of a page tree under these options."""
     tags = tuple(name.lower() for name in tree.names)
+    names = options.attribute_names
+    printable = {name: place for place, name in enumerate(names)}
     # the last entry is for unknown styles: the node is not hidden, covers, and scrolls if its tag does
     hides, occludes, scrolls = np.array([*map(_row_flags, tree.style_rows), (False, True, True)], np.bool_).T
     has_record = tree.has_record
@@ -152,7 +158,8 @@ def look(tree: PageTree, options: ListingOptions) -> View:
         context=context,
         contexts=contexts,
         occludes=occludes,
-        printable=frozenset(options.attribute_names),
+        printable=printable,
+        repeated=frozenset() if len(printable) == len(names) else frozenset(n for n in names if names.count(n) > 1),
         recorded=has_record.tobytes(),
         seen=visible.tobytes(),
         boxed=has_bounds.tobytes(),

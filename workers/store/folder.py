@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -81,6 +83,34 @@ class FolderStore:
                 temporary.unlink(missing_ok=True)
                 _sync_folder(final.parent)
         return True
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+        data = self.read(path)
+        return None if data is None else (data, _tag(data))
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone.
+
+        Writers take turns by a lock file beside, which no listing shows.
+        """
+        final = self._path(path)
+        with _translated(self.where, "write to"):
+            _make_folder(final.parent)
+            with final.with_name(f".{final.name}.lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                known = self.read_tagged(path)
+                if known is None or known[1] != tag:
+                    return None
+                temporary = final.with_name(f".{final.name}.{secrets.token_hex(8)}.tmp")
+                try:
+                    temporary.write_bytes(data)
+                    _sync_file(temporary)
+                    temporary.replace(final)
+                finally:
+                    temporary.unlink(missing_ok=True)
+                _sync_folder(final.parent)
+        return _tag(data)
 
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
@@ -184,6 +214,10 @@ def _named(path: Path | str) -> Path:
             f"The store {str(path)!a} is no UTF-8 path, which Parquet readers need; choose another --store."
         ) from error
     return Path(path).absolute()
+
+
+def _tag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _make_folder(folder: Path) -> None:

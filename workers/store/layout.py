@@ -9,6 +9,8 @@ from schemas.tables import TableName
 CRAWL_FILE: Final = "crawl.json"
 MARKERS: Final = "commits/"
 PLANS: Final = "plan/"
+CLAIMS: Final = "claims/"
+JOURNALS: Final = "journal/"
 
 
 def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
@@ -34,3 +36,28 @@ def plan_of_round(round_number: int) -> str:
 def plan_path(round_number: int, digest: str) -> str:
     """One part of a round's plan, named by what is in it."""
     return f"{plan_of_round(round_number)}part-{digest}.parquet"
+
+
+def claims_of(round_number: int, lane: int, sequence: int) -> str:
+    """What the paths of all claims of a lane's batch begin with."""
+    return f"{claims_of_lane(round_number, lane)}{sequence}-"
+
+
+def claims_of_lane(round_number: int, lane: int) -> str:
+    """The folder of a lane's claims."""
+    return f"{CLAIMS}{round_number}/{lane}/"
+
+
+def claim_path(round_number: int, lane: int, sequence: int, number: int) -> str:
+    """The claim of the execution number `number` (from 0) of a lane's batch."""
+    return f"{claims_of(round_number, lane, sequence)}{number}.json"
+
+
+def journals_of(round_number: int, batch_id: str) -> str:
+    """What the paths of all journals of a batch begin with."""
+    return f"{JOURNALS}{round_number}/{batch_id}/"
+
+
+def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
+    """The URLs that one attempt has in flight."""
+    return f"{journals_of(round_number, batch_id)}{attempt}.json"

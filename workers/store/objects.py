@@ -22,6 +22,12 @@ class ObjectStore(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create a file whole, or leave the existing one alone; True if this call created it."""
 
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone."""
+
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
 

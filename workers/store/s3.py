@@ -137,6 +137,42 @@ class S3Store:
             f"Cannot write to the store {self.where}: others are writing {path} at the same time; run again."
         )
 
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+        with _translated("read", self.where, path):
+            return _none_if_absent(lambda: self._body_and_tag(path))
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone.
+
+        As with `put_if_absent`, an unknown result is settled by reading, so bytes that must tell writers apart carry
+        an id of their own.
+        """
+        try:
+            with _translated("write to", self.where, path):
+                return self.client.put_object(
+                    Bucket=self.bucket,
+                    Key=self._key(path),
+                    Body=data,
+                    IfMatch=tag,
+                    ChecksumSHA256=_base64(hashlib.sha256(data).digest()),
+                    **self._encryption(),
+                )["ETag"]
+        except StoreError as error:
+            status, _ = _answer_of(error)
+            # 404: the version went with its file; 409: another conditional write was under way, and may have won
+            if status not in (404, 409, 412) and not isinstance(error, StoreUnavailable):
+                raise
+            try:
+                found = self.read_tagged(path)
+            except StoreError:
+                raise error from None
+            if found is not None and found[0] == data:
+                return found[1]
+            if isinstance(error, StoreUnavailable) and found is not None and found[1] == tag:
+                raise
+            return None
+
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
         with _translated("write to", self.where, path):
@@ -239,11 +275,14 @@ class S3Store:
         )
 
     def _body(self, path: str, **asked: str) -> bytes:
+        return self._body_and_tag(path, **asked)[0]
+
+    def _body_and_tag(self, path: str, **asked: str) -> tuple[bytes, str]:
         for left in reversed(range(_BODY_TRIES)):
             answer: Any = self.client.get_object(Bucket=self.bucket, Key=self._key(path), **asked)  # type: ignore[arg-type]  # Range is the one thing asked
             try:
                 with answer["Body"] as body:
-                    return bytes(body.read())
+                    return bytes(body.read()), str(answer["ETag"])
             except BotoCoreError:
                 if left == 0:
                     raise

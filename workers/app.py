@@ -21,6 +21,7 @@ from schemas.delivery import DeliverySettings, celery_settings
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
+from workers.claims import ClaimTimes
 from workers.engine import EngineThread
 from workers.store import open_store
 from workers.store.s3 import S3Options
@@ -44,12 +45,17 @@ def _seconds(text: str) -> timedelta:
 
 _LEAST: Final[dict[str, float]] = {
     "visibility_timeout": 1,
+    "claim_lapse": 0.1,
     "concurrency": 1,
     "host_concurrency": 1,
     "host_delay": 0,
     "processes": 1,
 }
-_DELIVERY: Final[dict[str, Callable[[str], Any]]] = {"broker": str, "visibility_timeout": _seconds}
+_DELIVERY: Final[dict[str, Callable[[str], Any]]] = {
+    "broker": str,
+    "visibility_timeout": _seconds,
+    "claim_lapse": _seconds,
+}
 _RUN: Final[dict[str, Callable[[str], Any]]] = {
     "concurrency": int,
     "host_concurrency": int,
@@ -94,6 +100,7 @@ def make_app(settings: WorkerSettings) -> Celery:
         settings.run,
         browser=partial(find_browser, settings.run.browser_path),
         open_store=partial(open_store, options=settings.s3),
+        times=ClaimTimes.of(settings.delivery.claim_lapse),
     )
     app = Celery("pagestate", set_as_current=False)
     app.conf.update(celery_settings(settings.delivery))

@@ -30,6 +30,11 @@ class ClaimTimes:
     lost: timedelta = timedelta(seconds=20)
     lapse: timedelta = timedelta(seconds=30)
 
+    @classmethod
+    def of(cls, lapse: timedelta) -> ClaimTimes:
+        """Times in the usual proportion."""
+        return cls(lapse / 3, lapse * 2 / 3, lapse)
+
     def __post_init__(self) -> None:
         if not self.renew < self.lost < self.lapse:
             raise ValueError("a claim is renewed before it is lost, and lost before it lapses")

@@ -60,7 +60,8 @@ class Journal:
 
     async def close(self) -> None:
         """The execution has ended by itself: whatever it had in flight is to blame for nothing."""
-        await asyncio.to_thread(self._store.delete, self._path)
+        if self._tag is not None:
+            await asyncio.to_thread(self._store.delete, self._path)
 
     async def _write(self) -> None:
         async with self._writing:

@@ -125,6 +125,11 @@ class PageCapturer:
         """The record of a page that was not started."""
         return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "deferred", detail)
 
+    def quarantined(self, batch: Batch, planned: PlannedPage, losses: int) -> PageRecord:
+        """The record of a page that is not fetched any more, because it was alone in flight at so many losses."""
+        detail = f"it was alone in flight when a worker was lost, {losses} times"
+        return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "quarantined", detail)
+
     async def _permission(self, page: _Page) -> None:
         async with page.stage("permission"):
             page.permission = await self._robots.permission(page.planned.url_key)

@@ -11,6 +11,7 @@ MARKERS: Final = "commits/"
 PLANS: Final = "plan/"
 CLAIMS: Final = "claims/"
 JOURNALS: Final = "journal/"
+QUARANTINE: Final = "quarantine/"
 
 
 def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
@@ -61,3 +62,8 @@ def journals_of(round_number: int, batch_id: str) -> str:
 def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
     """The URLs that one attempt has in flight."""
     return f"{journals_of(round_number, batch_id)}{attempt}.json"
+
+
+def quarantine_path(round_number: int, page_id: str) -> str:
+    """What is needed to look at a quarantined page elsewhere."""
+    return f"{QUARANTINE}{round_number}/{page_id}.json"

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +29,7 @@ from workers.store import open_store
 from workers.store.s3 import S3Options
 from workers.tasks import register
 
+_LOG = logging.getLogger("pagestate.worker")
 PREFIX: Final = "PAGESTATE_WORKER_"
 
 
@@ -37,6 +40,10 @@ class WorkerSettings:
     delivery: DeliverySettings
     run: RunSettings
     s3: S3Options
+    stores: tuple[str, ...] = ()
+    """The folders and s3:// URLs that a message may name; none given: any."""
+    grace: timedelta = timedelta(minutes=2)
+    """To finish in once asked to end; then the process ends by itself, and its batches come to another worker."""
 
 
 def _seconds(text: str) -> timedelta:
@@ -45,7 +52,8 @@ def _seconds(text: str) -> timedelta:
 
 _LEAST: Final[dict[str, float]] = {
     "visibility_timeout": 1,
-    "claim_lapse": 0.1,
+    "claim_lapse": 0.3,
+    "grace": 1,
     "concurrency": 1,
     "host_concurrency": 1,
     "host_delay": 0,
@@ -69,7 +77,8 @@ _S3: Final[dict[str, Callable[[str], Any]]] = {
     "encryption": str,
     "kms_key": str,
 }
-KNOWN: Final = (*_DELIVERY, *_RUN, *(f"s3_{name}" for name in _S3))
+_OWN: Final[dict[str, Callable[[str], Any]]] = {"stores": lambda text: tuple(text.split("\n")), "grace": _seconds}
+KNOWN: Final = (*_DELIVERY, *_RUN, *_OWN, *(f"s3_{name}" for name in _S3))
 
 
 def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
@@ -91,24 +100,40 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         delivery=DeliverySettings(**_values(given, _DELIVERY, "")),
         run=RunSettings(browser_path=environment.get("PAGESTATE_BROWSER", ""), **_values(given, _RUN, "")),
         s3=S3Options(**_values(given, _S3, "s3_")),
+        **_values(given, _OWN, ""),
     )
 
 
 def make_app(settings: WorkerSettings) -> Celery:
     """An application whose tasks share one engine, which ends with the worker."""
+    open_one = partial(open_store, options=settings.s3)
     engine = EngineThread(
         settings.run,
         browser=partial(find_browser, settings.run.browser_path),
-        open_store=partial(open_store, options=settings.s3),
+        open_store=open_one,
         times=ClaimTimes.of(settings.delivery.claim_lapse),
+        allowed=frozenset(open_one(place).where for place in settings.stores),
     )
     app = Celery("pagestate", set_as_current=False)
     app.conf.update(celery_settings(settings.delivery))
     register(app, engine)
     # held by the closures: Celery keeps only weak references to what listens
     signals.worker_shutting_down.connect(lambda **_: engine.stop(), weak=False)
+    signals.worker_shutting_down.connect(lambda **_: _end_after(settings.grace), weak=False)
     signals.worker_shutdown.connect(lambda **_: engine.close(), weak=False)
     return app
+
+
+def _end_after(grace: timedelta) -> None:
+    """Ends the process when the grace is over: unacknowledged messages come back to another worker."""
+
+    def end() -> None:
+        _LOG.error("the worker did not finish within %g s; it gives its batches back", grace.total_seconds())
+        os._exit(1)
+
+    timer = threading.Timer(grace.total_seconds(), end)
+    timer.daemon = True
+    timer.start()
 
 
 @cache

@@ -115,6 +115,12 @@ async def claimed(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTi
             await claim.release()
 
 
+def claim_version(store: ObjectStore, batch: Batch) -> str | None:
+    """A text that changes with every renewal of a batch's claim; None where nobody ever claimed it."""
+    found = _latest(store, batch)
+    return None if found is None else f"{found.number} {found.tag}"
+
+
 async def _acquired(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTimes) -> Claim | None:
     found = await asyncio.to_thread(_latest, store, batch)
     if found is not None and not await _is_free(store, batch, found, times):

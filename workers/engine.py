@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
-from schemas.errors import PagestateError, StoreDamaged, StoreError, StoreMismatch
+from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreError, StoreMismatch
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, Execution, PageDone, new_attempt
 from workers.browser.supervisor import Supervisor
@@ -144,8 +144,10 @@ class EngineThread:
         browser: Callable[[], Path],
         open_store: Callable[[str], ObjectStore],
         times: ClaimTimes,
+        allowed: frozenset[str] = frozenset(),
     ) -> None:
         self._run = run
+        self._allowed = allowed
         self._times = times
         self._browser = browser
         self._open_store = open_store
@@ -209,6 +211,11 @@ class EngineThread:
                 self._started = None
 
     def _store(self, place: str) -> ObjectStore:
+        if self._allowed and place not in self._allowed:
+            raise MessageRefused(
+                f"A message came about the store {place!r}, which this worker was not given; start one with it as"
+                " --store, or send only what is yours."
+            )
         if place not in self._stores:
             self._stores[place] = self._open_store(place)
         return self._stores[place]

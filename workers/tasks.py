@@ -62,14 +62,9 @@ def _send_following(app: Celery, engine: EngineThread, reference: BatchReference
     try:
         following = engine.following(reference)
         if following is not None:
-            send_batch(app, following)
+            app.send_task(CAPTURE_BATCH, [following.encode()], queue=QUEUE)
     except (PagestateError, OperationalError) as error:
         _LOG.warning("the batch after %s was not sent: %s", reference.batch_id, error)
-
-
-def send_batch(app: Celery, reference: BatchReference) -> None:
-    """Sends a batch by the task's name. Raises kombu's OperationalError where the broker is away."""
-    app.send_task(CAPTURE_BATCH, [reference.encode()], queue=QUEUE)
 
 
 def pause_seconds(retries: int, chance: float) -> float:

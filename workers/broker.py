@@ -68,7 +68,7 @@ class Broker:
     def _translated(self, verb: str) -> Iterator[None]:
         try:
             yield
-        except (TimeoutError, OperationalError, KombuError, OSError) as error:
+        except (KombuError, AMQPError, RedisError, OSError) as error:
             raise BrokerError(
                 f"Cannot {verb} the broker {self.where}: {_reason(error)}; start it, or give its URL as --broker."
             ) from error

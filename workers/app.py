@@ -26,7 +26,7 @@ from workers.browser.find import find_browser
 from workers.claims import ClaimTimes
 from workers.engine import EngineThread
 from workers.store import open_store
-from workers.store.s3 import S3Options
+from workers.store.s3_client import S3Options
 from workers.tasks import register
 
 _LOG = logging.getLogger("pagestate.worker")

@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "show": "Print what was captured of one page.",
     "why": "Tell why an element has a number in the listing, or why not.",
     "status": "Count the outcomes of a crawl, round by round.",
+    "verify": "Check that a crawl is whole: plan, markers, files, rows.",
 }
 
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
@@ -142,6 +143,14 @@ class FolderStore:
         with _translated(self.where, "read"):
             try:
                 return self._path(path).stat().st_size
+            except FileNotFoundError:
+                return None
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was made, in UTC; None where there is none."""
+        with _translated(self.where, "read"):
+            try:
+                return datetime.fromtimestamp(self._path(path).stat().st_mtime, UTC)
             except FileNotFoundError:
                 return None
 

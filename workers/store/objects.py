@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +37,9 @@ class ObjectStore(Protocol):
 
     def size_of(self, path: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was made, in UTC; None where there is none."""
 
     def list(self, prefix: str) -> Iterator[str]:
         """Paths of the finished files under a folder, sorted; never a file that is still being written."""

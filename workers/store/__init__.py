@@ -8,7 +8,7 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import batches_of_lane, planned_batch, planned_rounds, read_plan, store_plan
+from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
 from workers.store.reading import (
     committed_batch_ids,
     find_pages,
@@ -45,6 +45,7 @@ __all__ = [
     "outcomes_by_round",
     "outline_map_of",
     "planned_batch",
+    "planned_pages",
     "planned_rounds",
     "read_marker",
     "read_parquet",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -74,6 +74,12 @@ def batches_of_lane(store: ObjectStore, round_number: int, lane: int) -> list[tu
         filter=pc.field("lane") == lane,
     )
     return sorted(set(zip(*(table[name].to_pylist() for name in columns), strict=True)))
+
+
+def planned_pages(store: ObjectStore, round_number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a round's plan, part by part: a large plan is never in memory as a whole."""
+    for path in _parts(store, round_number):
+        yield read_parquet([path], PLAN, filesystem=store.arrow(), where=store.where, columns=columns)
 
 
 def _parts(store: ObjectStore, round_number: int) -> list[str]:

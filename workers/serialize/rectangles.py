@@ -228,18 +228,22 @@ class Occluders:
         exact = flat | self._meet_flat_pieces(rects, counts)
         held = around.any(axis=1) & ~exact
         out[asked[held]] = True
-        for place in np.nonzero(touching.any(axis=1) & ~held)[0].tolist():
+        for place in (exact & touching.any(axis=1)).nonzero()[0].tolist():
+            out[asked[place]] = self._covers_exactly(_rect(rects[place].tolist()), int(counts[place]))
+        unsure = (touching.any(axis=1) & ~held & ~exact).nonzero()[0]
+        if not len(unsure):
+            return
+        ax1, ay1, ax2, ay2 = ax1[unsure], ay1[unsure], ax2[unsure], ay2[unsure]
+        areas = (np.minimum(x2, ax2) - np.maximum(x1, ax1)) * (np.minimum(y2, ay2) - np.maximum(y1, ay1))
+        areas[~touching[unsure]] = 0
+        # far beyond rounding: overlaps that add up to less cannot fill the rectangle
+        may_fill = areas.sum(axis=1) >= ((ax2 - ax1) * (ay2 - ay1))[:, 0] * 0.999
+        for row in may_fill.nonzero()[0].tolist():
+            place = unsure[row]
+            largest_first = (-areas[row]).argsort(kind="stable")
+            found = near[largest_first[touching[place][largest_first]]]
             rect = _rect(rects[place].tolist())
-            if exact[place]:
-                out[asked[place]] = self._covers_exactly(rect, int(counts[place]))
-            else:
-                found = near[touching[place]]
-                width = np.minimum(found[:, 2], rect[2]) - np.maximum(found[:, 0], rect[0])
-                areas = width * (np.minimum(found[:, 3], rect[3]) - np.maximum(found[:, 1], rect[1]))
-                # far beyond rounding: the overlaps cannot fill the rectangle
-                if float(areas.sum()) >= (rect[2] - rect[0]) * (rect[3] - rect[1]) * 0.999:
-                    largest_first = found[np.argsort(-areas, kind="stable")]
-                    out[asked[place]] = not left_over(rect, [_rect(row) for row in largest_first.tolist()])
+            out[asked[place]] = not left_over(rect, [_rect(one) for one in found.tolist()])
 
     def _meet_flat_pieces(self, rects: F64, counts: I64) -> Flags:
         """Whether a stored piece without area touches each: what it cuts off has no area, but must be covered."""

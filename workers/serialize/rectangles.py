@@ -238,8 +238,7 @@ class Occluders:
         areas[~touching[unsure]] = 0
         # far beyond rounding: overlaps that add up to less cannot fill the rectangle
         may_fill = areas.sum(axis=1) >= ((ax2 - ax1) * (ay2 - ay1))[:, 0] * 0.999
-        for row in may_fill.nonzero()[0].tolist():
-            place = unsure[row]
+        for row, place in zip(may_fill.nonzero()[0].tolist(), unsure[may_fill].tolist(), strict=True):
             largest_first = (-areas[row]).argsort(kind="stable")
             found = near[largest_first[touching[place][largest_first]]]
             rect = _rect(rects[place].tolist())

@@ -18,6 +18,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rect: TypeAlias = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
+_NOWHERE: Rect = (float("nan"),) * 4
 
 MAX_STORED = 5000
 """The union refuses additions from this size on; one addition may overshoot it (same place)."""
@@ -155,17 +156,28 @@ class Pieces:
     def drop(self, place: int) -> None:
         """From now on it neither crosses nor touches anything; the places of the others stay."""
         self._sides[:, place] = np.nan
+        self._rects[place] = _NOWHERE
 
     def crossing(self, rect: Rect, count: int | None = None) -> list[int]:
         """The places, among the first `count`, of those that overlap the rectangle strictly, ascending."""
-        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
-        found: list[int] = ((x1 < rect[2]) & (x2 > rect[0]) & (y1 < rect[3]) & (y2 > rect[1])).nonzero()[0].tolist()
+        end = self.count if count is None else count
+        left, top, right, bottom = rect
+        if end <= _FEW:
+            few = enumerate(self._rects[:end])
+            return [i for i, r in few if r[0] < right and r[2] > left and r[1] < bottom and r[3] > top]
+        x1, y1, x2, y2 = self._sides[:, :end]
+        found: list[int] = ((x1 < right) & (x2 > left) & (y1 < bottom) & (y2 > top)).nonzero()[0].tolist()
         return found
 
     def touching(self, rect: Rect, count: int | None = None) -> list[int]:
         """The places, among the first `count`, of those that share a point with the rectangle, ascending."""
-        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
-        found: list[int] = ((x1 <= rect[2]) & (x2 >= rect[0]) & (y1 <= rect[3]) & (y2 >= rect[1])).nonzero()[0].tolist()
+        end = self.count if count is None else count
+        left, top, right, bottom = rect
+        if end <= _FEW:
+            few = enumerate(self._rects[:end])
+            return [i for i, r in few if r[0] <= right and r[2] >= left and r[1] <= bottom and r[3] >= top]
+        x1, y1, x2, y2 = self._sides[:, :end]
+        found: list[int] = ((x1 <= right) & (x2 >= left) & (y1 <= bottom) & (y2 >= top)).nonzero()[0].tolist()
         return found
 
 

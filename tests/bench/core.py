@@ -118,7 +118,9 @@ def captured(group: str, urls: dict[str, str], store: Path) -> Iterator[Page]:
         differential.crawl(list(urls.values()), store)
     names = {url: name for name, url in urls.items()}
     for url, _, capture in differential.captures(store):
-        if capture is not None:
+        if capture is None:
+            print(f"{group:12} {names.get(url, url):46.46} was captured without a listing", flush=True)
+        else:
             yield group, names.get(url, url), raw_trees.raw_of(capture), capture
 
 

@@ -55,7 +55,7 @@ CARDS = 1_500
 SMALL, MIDDLE = 200, 1_000
 """Bounds of the groups by number of nodes."""
 ASKED_REAL, ASKED_HEAVY, ASKED_LINEAR = 6, 25, 1.5
-"""What the issue asks: the median over real pages, the heavy pages, time per node at the most against the least."""
+"""The ratios aimed at: the median over real pages, the heavy pages, time per node at the most against the least."""
 REAL = "real pages"
 
 

@@ -22,6 +22,7 @@ from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
 from workers.engine import EngineThread
+from workers.policy_file import read_policy
 from workers.store import open_store
 from workers.store.s3 import S3Options
 from workers.tasks import register
@@ -55,6 +56,7 @@ _RUN: Final[dict[str, Callable[[str], Any]]] = {
     "host_concurrency": int,
     "host_delay": _seconds,
     "processes": int,
+    "policy": read_policy,
 }
 _S3: Final[dict[str, Callable[[str], Any]]] = {
     "endpoint_url": str,

@@ -17,15 +17,21 @@ from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
-from schemas.urls import host_of, is_loopback
+from schemas.urls import host_of
 from workers.page import PageCapturer
-from workers.politeness import HostGate
+from workers.politeness import HostGate, Pace, pace_of
 from workers.store.commit import commit_batch
 from workers.store.layout import CRAWL_FILE
 from workers.store.objects import ObjectStore
 
 POLITE_PAGE_SECONDS = 5.0
 """What a page of a host that is visited one page at a time is reckoned to take, for the batch's deadline."""
+MAX_DEADLINE_SECONDS = 480.0
+"""No politeness makes a batch longer: a broker would give it to another worker. What is left is `deferred`. It is
+above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page of the slowest host."""
+
+
+STOPPED = "the run was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,13 @@ class BatchRunner:
         Pages not started before the deadline or the stop are committed as `deferred`; a batch of which nothing was
         started is left alone. Raises BrowserMissing, StoreError.
         """
-        deadline = time.monotonic() + self._deadline_seconds(batch)
+        begun = time.monotonic()
+        pages = Counter(host_of(planned.url_key) for planned in batch.pages)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._page(batch, planned, deadline)) for planned in batch.pages]
+            tasks = [
+                group.create_task(self._page(batch, planned, begun, pages[host_of(planned.url_key)]))
+                for planned in batch.pages
+            ]
         records = [task.result() for task in tasks]
         outcomes = Counter(record.outcome for record in records)
         if self.stop.is_set() and outcomes["deferred"] == len(records):
@@ -88,10 +98,17 @@ class BatchRunner:
         )
         return BatchDone(batch.batch_id, committed.result, dict(outcomes))
 
-    async def _page(self, batch: Batch, planned: PlannedPage, deadline: float) -> PageRecord:
-        async with self.gate.entered(planned.url_key), self.slots:
+    async def _page(self, batch: Batch, planned: PlannedPage, begun: float, pages_of_host: int) -> PageRecord:
+        if self.stop.is_set():
+            return self.capturer.deferred(batch, planned, STOPPED)
+        crawl_delay = await self.capturer.crawl_delay(planned.url_key)
+        pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
+        deadline = begun + self._deadline_seconds(pace, pages_of_host)
+        async with self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
-                return self.capturer.deferred(batch, planned, "the run was stopped")
+                return self.capturer.deferred(batch, planned, STOPPED)
+            if not in_time:
+                return self.capturer.deferred(batch, planned, "the delay of its host goes beyond the batch's deadline")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, "the batch's deadline had passed")
             record = await self.capturer.capture(batch, planned)
@@ -99,11 +116,10 @@ class BatchRunner:
         self.told(PageDone(record.url_key, record.outcome, tuple(row["degradations"]), row["duration_ms"]))
         return record
 
-    def _deadline_seconds(self, batch: Batch) -> float:
-        """The batch's deadline, longer where politeness to one host needs more."""
+    def _deadline_seconds(self, pace: Pace | None, pages_of_host: int) -> float:
+        """The batch's deadline for the pages of one host, longer where politeness to it needs more."""
         seconds = self.settings.batch_deadline.total_seconds()
-        remote = Counter(host_of(p.url_key) for p in batch.pages if not is_loopback(p.url_key))
-        if not remote:
+        if pace is None:
             return seconds
-        a_page = max(self.run.host_delay.total_seconds(), POLITE_PAGE_SECONDS / self.run.host_concurrency)
-        return max(seconds, max(remote.values()) * a_page)
+        a_page = max(pace.delay.total_seconds(), POLITE_PAGE_SECONDS / pace.concurrency)
+        return max(seconds, min(MAX_DEADLINE_SECONDS, pages_of_host * a_page))

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,9 +19,12 @@ from typing import Any, Self
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
 from schemas.errors import PagestateError, StoreDamaged, StoreMismatch
+from schemas.policy import user_agent_of
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, PageDone
 from workers.browser.supervisor import Supervisor
+from workers.credentials import load_credentials
+from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
@@ -63,12 +66,15 @@ class _Crew:
     """The browser of one crawl's settings, and what works with it; `batches` are in flight with it."""
 
     supervisor: Supervisor
-    robots: Robots
-    capturer: PageCapturer
+    fetcher: Fetcher
+    stores: dict[str, tuple[Robots, PageCapturer]] = field(default_factory=dict)
+    """By the place of a crawl's store, which keeps the robots.txt that its workers share."""
     batches: int = 0
 
     async def close(self) -> None:
-        await self.robots.close()
+        for robots, _ in self.stores.values():
+            await robots.close()
+        await self.fetcher.close()
         await self.supervisor.close()
 
 
@@ -82,7 +88,8 @@ class Engine:
         self._run = run
         self._browser = browser
         self._stop = stop
-        self._gate = HostGate(run.host_concurrency, run.host_delay, time.monotonic)
+        self._gate = HostGate(time.monotonic)
+        self._credentials = load_credentials(run.policy)
         self._slots = asyncio.Semaphore(run.concurrency)
         self._pool = _Pool(run.processes)
         self._crews: dict[CrawlSettings, _Crew] = {}
@@ -112,7 +119,7 @@ class Engine:
                 store=store,
                 settings=settings,
                 run=self._run,
-                capturer=crew.capturer,
+                capturer=self._capturer(crew, store, settings),
                 gate=self._gate,
                 slots=self._slots,
                 stop=self._stop,
@@ -124,12 +131,22 @@ class Engine:
     async def _crew(self, settings: CrawlSettings) -> _Crew:
         for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
             await self._crews.pop(other).close()
-        supervisor = Supervisor(self._browser, settings)
+        supervisor = Supervisor(self._browser, settings, policy=self._run.policy)
         facts = await supervisor.facts()
-        robots = Robots(settings.robots, settings.budgets.permission, settings.profile.user_agent or facts.user_agent)
-        crew = _Crew(supervisor, robots, PageCapturer(settings, supervisor, robots, self._pool))
+        crew = _Crew(supervisor, Fetcher(user_agent_of(facts.user_agent, "", self._run.policy)))
         self._crews[settings] = crew
         return crew
+
+    def _capturer(self, crew: _Crew, store: ObjectStore, settings: CrawlSettings) -> PageCapturer:
+        known = crew.stores.get(store.where)
+        if known is None:
+            policy = self._run.policy
+            robots = Robots(settings.robots, settings.budgets.permission, crew.fetcher, agent=policy.agent, store=store)
+            capturer = PageCapturer(
+                settings, crew.supervisor, robots, self._pool, policy=policy, credentials=self._credentials
+            )
+            known = crew.stores[store.where] = robots, capturer
+        return known[1]
 
 
 class EngineThread:

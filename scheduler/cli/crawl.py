@@ -18,6 +18,7 @@ import click
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
+from schemas.policy import Policy
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 
 _BUDGETS = [f.name for f in fields(Budgets)]
@@ -78,6 +79,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
+@click.option("--policy", "policy_file", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @listing_options
 @_budget_options
@@ -96,6 +98,7 @@ def command(
     site_per_process: bool,
     processes: int | None,
     browser: str,
+    policy_file: str | None,
     as_json: bool,
     **others: Any,
 ) -> int:
@@ -131,6 +134,7 @@ def command(
         host_concurrency=host_concurrency,
         host_delay=timedelta(seconds=host_delay),
         browser_path=browser,
+        policy=_policy(policy_file),
         processes=processes or min(2, os.cpu_count() or 1),
     )
     return _crawl(seeds, example, store_path, crawl_name, settings, run, as_json)
@@ -170,6 +174,18 @@ def _crawl(
         stopped = _run_rounds(store, crawl, settings, run, executable, progress)
     print_summary(store, store_path, crawl, stopped, as_json)
     return 130 if stopped else 0
+
+
+def _policy(file: str | None) -> Policy:
+    """The policy of a file, whose secrets can all be read; without a file, that of no file."""
+    if file is None:
+        return _RUN.policy
+    from workers.credentials import load_credentials
+    from workers.policy_file import read_policy
+
+    policy = read_policy(file)
+    load_credentials(policy)
+    return policy
 
 
 def _pages(seeds: tuple[str, ...]) -> tuple[PlannedPage, ...]:

@@ -320,3 +320,16 @@ def test_showing_what_is_not_there(refused, tmp_path, store):
     assert "is no URL of a page" in refused("show", "hello", "--store", store)
     assert "outlines" in refused("show", URL, "--store", store, "--form", "outlines")
     assert f"has no page {URL}" in refused("agree", URL, "--store", store)
+
+
+def test_a_policy_that_cannot_be_used(refused, tmp_path):
+    """Said before anything is written, its secrets included."""
+    policy, store = tmp_path / "policy.toml", tmp_path / "new"
+    policy.write_text("contakt = 'x'")
+    assert "the nearest known is contact." in refused("crawl", URL, "--store", store, "--policy", policy)
+    policy.write_text('[[sites]]\nhosts = ["a.test"]\nbasis = "b"\nheaders.X = { env = "PAGESTATE_TEST_NONE" }')
+    assert "PAGESTATE_TEST_NONE, which the policy names for a.test, is not set" in refused(
+        *("crawl", URL, "--store", store, "--policy", policy)
+    )
+    assert "cannot be read" in refused("crawl", URL, "--store", store, "--policy", tmp_path / "none")
+    assert not store.exists()

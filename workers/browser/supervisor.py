@@ -22,8 +22,8 @@ from playwright.async_api import Browser, BrowserContext, Page, Playwright, asyn
 from playwright.async_api import Error as PlaywrightError
 
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError
+from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.settings import CrawlSettings, Profile
-from schemas.version import PAGESTATE_VERSION
 from workers.browser.channel import Channel
 from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
@@ -68,7 +68,8 @@ class _Launched:
 class Supervisor:
     """One browser at a time, launched at the first need."""
 
-    def __init__(self, executable: Path, settings: CrawlSettings) -> None:
+    def __init__(self, executable: Path, settings: CrawlSettings, *, policy: Policy = NO_POLICY) -> None:
+        self._policy = policy
         self._executable = executable
         self._settings = settings
         self._launched: _Launched | None = None
@@ -141,7 +142,7 @@ class Supervisor:
         facts = BrowserFacts(
             browser_version=browser.version,
             playwright_version=version("playwright"),
-            user_agent=f"{about['userAgent']} pagestate/{PAGESTATE_VERSION}",
+            user_agent=user_agent_of(about["userAgent"], "", self._policy),
         )
         return _Launched(playwright, persistent, browser, channel, folder, facts, process, new_targets, set())
 
@@ -205,7 +206,7 @@ class Supervisor:
             device_scale_factor=profile.scale,
             locale=profile.locale,
             timezone_id=profile.time_zone,
-            user_agent=profile.user_agent or launched.facts.user_agent,
+            user_agent=user_agent_of(launched.facts.user_agent, profile.user_agent, self._policy),
             has_touch=profile.touch,
             accept_downloads=False,
             service_workers="block",

@@ -34,3 +34,13 @@ def plan_of_round(round_number: int) -> str:
 def plan_path(round_number: int, digest: str) -> str:
     """One part of a round's plan, named by what is in it."""
     return f"{plan_of_round(round_number)}part-{digest}.parquet"
+
+
+def robots_of_host(host_hash: str) -> str:
+    """The folder of what a host's robots.txt said; the newest is the last."""
+    return f"robots/{host_hash}/"
+
+
+def robots_path(host_hash: str, asked_at: float) -> str:
+    """One answer of a host, by the time in seconds since 1970 at which it was asked."""
+    return f"{robots_of_host(host_hash)}{int(asked_at * 1000):015d}.json"

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
 
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
+from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.policy import Policy
@@ -43,6 +45,13 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("seeds", nargs=-1)
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that the dataset goes to.")
 @click.option("--crawl", "crawl_name", metavar="NAME", help="Name of the crawl; default: the store's, else `crawl`.")
+@click.option(
+    "--seed-format",
+    type=click.Choice(SEED_FORMATS),
+    default="auto",
+    help="Of seed files and -; auto goes by names.",
+)
+@click.option("--strict", is_flag=True, help="A seed that is none is an error, before anything is captured.")
 @click.option("--example", is_flag=True, help="Capture the built-in example site instead of SEEDS.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 64), default=_RUN.concurrency, show_default=True, help="Pages in flight."
@@ -88,6 +97,8 @@ def command(
     store_path: str,
     crawl_name: str | None,
     example: bool,
+    seed_format: SeedFormat,
+    strict: bool,
     concurrency: int,
     host_concurrency: int,
     host_delay: float,
@@ -104,14 +115,15 @@ def command(
 ) -> int:
     """Capture SEEDS into a store.
 
-    SEEDS are http(s) URLs, text files with one URL a line, or `-` for standard input. Run the same command again to
-    go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and commits; a second one stops at once.
+    SEEDS are http(s) URLs, seed files (text, CSV, JSON lines, Parquet, sitemap), `sitemap:URL`, or `-` for standard
+    input. Run the same command again to go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and
+    commits; a second one stops at once.
     Each `--budget-...` is how long that step of a page may take; `--listing-...` is what the listing includes.
     """
     if example and seeds:
         raise SeedError("Both seeds and --example are given; give one of them.")
     if not example and not any(seeds):
-        raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example.")
+        raise SeedError("Nothing says what to capture; give URLs, a seed file or -, or --example.")
     if math.isnan(host_delay):
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
@@ -137,11 +149,13 @@ def command(
         policy=_policy(policy_file),
         processes=processes or min(2, os.cpu_count() or 1),
     )
-    return _crawl(seeds, example, store_path, crawl_name, settings, run, as_json)
+    read = partial(_pages, seed_format=seed_format, strict=strict, settings=settings, run=run)
+    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, as_json)
 
 
 def _crawl(
     seeds: tuple[str, ...],
+    read: Callable[[tuple[str, ...]], tuple[PlannedPage, ...]],
     example: bool,
     store_path: str,
     crawl_name: str | None,
@@ -162,7 +176,7 @@ def _crawl(
 
             site = stack.enter_context(serve_example())
             seeds = site.urls
-        pages = _pages(seeds)
+        pages = read(seeds)
         store = FolderStore.for_run(store_path)
         check_crawl(store, crawl_name, settings)
         executable = find_browser(run.browser_path)
@@ -188,10 +202,14 @@ def _policy(file: str | None) -> Policy:
     return policy
 
 
-def _pages(seeds: tuple[str, ...]) -> tuple[PlannedPage, ...]:
+def _pages(
+    seeds: tuple[str, ...], seed_format: SeedFormat, strict: bool, settings: CrawlSettings, run: RunSettings
+) -> tuple[PlannedPage, ...]:
+    from scheduler.cli.sitemap_fetch import sitemap_fetcher
     from scheduler.sources import read_seeds
 
-    found = read_seeds(seeds, sys.stdin.buffer)
+    with sitemap_fetcher(settings, run) as fetch:
+        found = read_seeds(seeds, sys.stdin.buffer, kind=seed_format, strict=strict, fetch=fetch)
     for problem in found.problems[:MAX_PROBLEMS_TOLD]:
         click.echo(f"pagestate: {problem}", err=True)
     if found.problem_count:

@@ -173,6 +173,10 @@ class RunSettings:
     processes: int = 2
     policy: Policy = NO_POLICY
     """Which sites may be captured, and how; every row records which policy it was made under."""
+    allow_private: bool = False
+    """Whether pages may reach loopback, private and link-local addresses; the policy opens single networks."""
+    closed: tuple[tuple[str, int], ...] = ()
+    """(host, port) that no page may reach, whatever else is open: the broker, the metrics; host "" is this machine."""
 
 
 def _plain(value: Any) -> Any:

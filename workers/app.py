@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from celery import Celery, signals
 
-from schemas.delivery import DeliverySettings, celery_settings
+from schemas.delivery import DeliverySettings, address_of_broker, celery_settings
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
@@ -43,6 +43,12 @@ def _seconds(text: str) -> timedelta:
     return timedelta(seconds=float(text))
 
 
+def _yes_or_no(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(f"{text!r} is neither 0 nor 1")
+    return text == "1"
+
+
 _LEAST: Final[dict[str, float]] = {
     "visibility_timeout": 1,
     "concurrency": 1,
@@ -57,6 +63,7 @@ _RUN: Final[dict[str, Callable[[str], Any]]] = {
     "host_delay": _seconds,
     "processes": int,
     "policy": read_policy,
+    "allow_private": _yes_or_no,
 }
 _S3: Final[dict[str, Callable[[str], Any]]] = {
     "endpoint_url": str,
@@ -85,7 +92,11 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         )
     return WorkerSettings(
         delivery=DeliverySettings(**_values(given, _DELIVERY, "")),
-        run=RunSettings(browser_path=environment.get("PAGESTATE_BROWSER", ""), **_values(given, _RUN, "")),
+        run=RunSettings(
+            browser_path=environment.get("PAGESTATE_BROWSER", ""),
+            closed=(address_of_broker(given["broker"]),),
+            **_values(given, _RUN, ""),
+        ),
         s3=S3Options(**_values(given, _S3, "s3_")),
     )
 

@@ -24,6 +24,8 @@ from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, PageDone
 from workers.browser.supervisor import Supervisor
 from workers.credentials import load_credentials
+from workers.egress.guard import Guard
+from workers.egress.rules import EgressRules
 from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
@@ -96,6 +98,7 @@ class Engine:
         self._changing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
+        self._guard = await Guard.start(EgressRules.of(self._run), self._run.closed)
         return self
 
     async def __aexit__(
@@ -105,6 +108,7 @@ class Engine:
         crews, self._crews = self._crews, {}
         for crew in crews.values():
             await crew.close()
+        await self._guard.close()
 
     @asynccontextmanager
     async def runner(
@@ -131,9 +135,10 @@ class Engine:
     async def _crew(self, settings: CrawlSettings) -> _Crew:
         for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
             await self._crews.pop(other).close()
-        supervisor = Supervisor(self._browser, settings, policy=self._run.policy)
+        supervisor = Supervisor(self._browser, settings, policy=self._run.policy, proxy=self._guard.proxy)
         facts = await supervisor.facts()
-        crew = _Crew(supervisor, Fetcher(user_agent_of(facts.user_agent, "", self._run.policy)))
+        agent = user_agent_of(facts.user_agent, "", self._run.policy)
+        crew = _Crew(supervisor, Fetcher(agent, self._guard))
         self._crews[settings] = crew
         return crew
 
@@ -143,7 +148,13 @@ class Engine:
             policy = self._run.policy
             robots = Robots(settings.robots, settings.budgets.permission, crew.fetcher, agent=policy.agent, store=store)
             capturer = PageCapturer(
-                settings, crew.supervisor, robots, self._pool, policy=policy, credentials=self._credentials
+                settings,
+                crew.supervisor,
+                robots,
+                self._pool,
+                policy=policy,
+                credentials=self._credentials,
+                guard=self._guard,
             )
             known = crew.stores[store.where] = robots, capturer
         return known[1]

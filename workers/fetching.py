@@ -10,9 +10,12 @@ import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+import httpcore
 import httpx
+
+from workers.egress.guard import Guard, NotConnected
 
 MAX_REDIRECTS: Final = 5
 """RFC 9309 section 2.3.1.2: at least five redirects are followed."""
@@ -36,14 +39,55 @@ class Fetched:
     is_cut: bool
 
 
-class Fetcher:
-    """Fetches with one user agent."""
+class _GuardedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that the guard has judged, as the browser's connections are."""
 
-    def __init__(self, user_agent: str) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(self, host: str, port: int, *options: Any, **named: Any) -> httpcore.AsyncNetworkStream:
+        try:
+            addresses = await self._guard.judged(host, port)
+        except NotConnected as error:
+            raise httpcore.ConnectError(str(error)) from error
+        for number, address in enumerate(addresses, start=1):
+            try:
+                return await self._network.connect_tcp(str(address), port, *options, **named)
+            except httpcore.ConnectError:
+                if number == len(addresses):
+                    raise
+        raise httpcore.ConnectError("no address")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)
+
+
+class _GuardedTransport(httpx.AsyncHTTPTransport):
+    """The library's own transport, with the guard below; it offers no other way to say how to connect."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(trust_env=False)
+        # were it not there any more, what is set here would be ignored, and nothing guarded
+        assert isinstance(self._pool, httpcore.AsyncConnectionPool)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(trust_env=False), network_backend=_GuardedNetwork(guard)
+        )
+
+
+class Fetcher:
+    """Fetches with one user agent, only from addresses that a guard lets through, where one is given."""
+
+    def __init__(self, user_agent: str, guard: Guard | None = None) -> None:
         # what is compressed all the same is unpacked under the cap below, not by the library, which knows none
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._client = httpx.AsyncClient(
-            headers=headers, max_redirects=MAX_REDIRECTS, follow_redirects=True, trust_env=False, timeout=None
+            headers=headers,
+            max_redirects=MAX_REDIRECTS,
+            follow_redirects=True,
+            trust_env=False,
+            timeout=None,
+            transport=_GuardedTransport(guard) if guard is not None else None,
         )
 
     async def fetch(self, url: str, max_bytes: int, budget: timedelta) -> Fetched:

@@ -33,6 +33,7 @@ from workers.browser.supervisor import BrowserFacts, Supervisor
 from workers.capture.take import take
 from workers.capture.taken import Taking
 from workers.credentials import Credentials, masked
+from workers.egress.guard import Guard
 from workers.permission import Permission, Robots
 from workers.process import Processed, process_page
 from workers.serialize import listing as listing_serializer
@@ -97,6 +98,7 @@ class PageCapturer:
         *,
         policy: Policy = NO_POLICY,
         credentials: Mapping[str, Credentials] = NO_CREDENTIALS,
+        guard: Guard | None = None,
     ) -> None:
         self._settings = settings
         self._supervisor = supervisor
@@ -105,6 +107,7 @@ class PageCapturer:
         self._now = now
         self._policy = policy
         self._credentials = credentials
+        self._guard = guard
         self._big_page = asyncio.Semaphore(1)
 
     async def capture(self, batch: Batch, planned: PlannedPage) -> PageRecord:
@@ -157,7 +160,20 @@ class PageCapturer:
             page.permission = Permission("not_asked", refusal)
             return PageFailed("policy_denied", refusal)
         page.permission = await self._robots.permission(url)
-        return None if page.permission.granted else PageFailed("robots_denied", page.permission.reason)
+        if page.permission.granted:
+            return None
+        said = self._guard.failure(url) if self._guard is not None else None
+        if page.permission.verdict == "unreachable" and said is not None and said.outcome != "connection_error":
+            # nobody has refused: there is no such host, or none that a page may reach
+            return PageFailed(said.outcome, said.detail)
+        return PageFailed("robots_denied", page.permission.reason)
+
+    def _explained(self, failed: PageFailed, url: str) -> PageFailed:
+        """The failure in the guard's words, where the browser only knows that the guard made no connection."""
+        if self._guard is None or not failed.detail.startswith("ERR_SOCKS_"):
+            return failed
+        said = self._guard.failure(url)
+        return PageFailed(said.outcome, said.detail) if said is not None else failed
 
     def _credentials_for(self, page: _Page) -> Credentials | None:
         site = self._policy.site_of(page.planned.url_key)
@@ -170,14 +186,17 @@ class PageCapturer:
         key = page.planned.url_key
         async with (
             self._supervisor.page_session(settings.profile) as session,
-            Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)),
+            Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)) as door,
         ):
             page.visit = session.visit
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
             )
             async with page.stage("navigate"):
-                await session.navigate(key, settings.budgets)
+                try:
+                    await session.navigate(key, settings.budgets)
+                except PageFailed as failed:
+                    raise self._explained(failed, door.last_document) from failed
             async with page.stage("settle"):
                 await session.settle(settings.budgets)
             await self._take(page, session)

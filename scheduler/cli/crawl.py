@@ -89,6 +89,12 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
 @click.option("--policy", "policy_file", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
+@click.option(
+    "--allow-private",
+    is_flag=True,
+    envvar="PAGESTATE_ALLOW_PRIVATE",
+    help="Let pages reach loopback and private addresses [PAGESTATE_ALLOW_PRIVATE].",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @listing_options
 @_budget_options
@@ -110,6 +116,7 @@ def command(
     processes: int | None,
     browser: str,
     policy_file: str | None,
+    allow_private: bool,
     as_json: bool,
     **others: Any,
 ) -> int:
@@ -147,6 +154,8 @@ def command(
         host_delay=timedelta(seconds=host_delay),
         browser_path=browser,
         policy=_policy(policy_file),
+        # the example site is this machine's own
+        allow_private=allow_private or example,
         processes=processes or min(2, os.cpu_count() or 1),
     )
     read = partial(_pages, seed_format=seed_format, strict=strict, settings=settings, run=run)

@@ -128,6 +128,7 @@ def start_worker(broker: Broker, s3_url: str, browser_path: Path, tmp_path: Path
         command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool=threads", "--concurrency=2"]
         command += ["--without-gossip", "--without-mingle", "--loglevel=INFO", "-n", f"worker-{number}@localhost"]
         variables = {f"PAGESTATE_WORKER_{name.upper()}": value for name, value in settings.items()}
+        variables.setdefault("PAGESTATE_WORKER_ALLOW_PRIVATE", "1")
         variables |= {"PAGESTATE_WORKER_BROKER": broker.url, "PAGESTATE_BROWSER": str(browser_path), MARK: mark}
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -28,6 +28,13 @@ from workers.browser.channel import Channel
 from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
 
+GUARDED = (
+    # what is no TCP would go past the guard
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--dns-prefetch-disable",
+)
 PORT_FILE = "DevToolsActivePort"
 PORT_FILE_PATIENCE_SECONDS = 10.0
 LAUNCH_PATIENCE_SECONDS = 60.0
@@ -68,8 +75,11 @@ class _Launched:
 class Supervisor:
     """One browser at a time, launched at the first need."""
 
-    def __init__(self, executable: Path, settings: CrawlSettings, *, policy: Policy = NO_POLICY) -> None:
+    def __init__(
+        self, executable: Path, settings: CrawlSettings, *, policy: Policy = NO_POLICY, proxy: str | None = None
+    ) -> None:
         self._policy = policy
+        self._proxy = proxy
         self._executable = executable
         self._settings = settings
         self._launched: _Launched | None = None
@@ -116,11 +126,14 @@ class Supervisor:
                 handle_sighup=False,
                 args=[
                     "--remote-debugging-port=0",
+                    *(GUARDED if self._proxy else []),
                     *(["--site-per-process"] if self._settings.site_per_process else []),
                 ],
                 # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
                 ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
+                # Playwright takes loopback through it too, which Chromium's own switch would not
+                proxy={"server": self._proxy} if self._proxy else None,
                 timeout=LAUNCH_PATIENCE_SECONDS * 1000,
             )
             browser = persistent.browser

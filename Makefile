@@ -3,7 +3,7 @@
 #   SEEDS    a file of URLs, or a URL; without it the built-in example site is captured
 #   STORE    where the captured pages go
 #   ARGS     further arguments for the command that the target runs
-#   RECORDED folders of recorded pages, on which `make bench` measures the core too
+#   RECORDED folders of recorded pages, on which `make bench` measures the core instead of capturing any
 #   PYTHON   the interpreter to build .venv on
 
 STORE ?= ./store
@@ -41,7 +41,7 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 bench: ready ## measure what a page costs, against bare Playwright; what the guard costs; and its core, against browser-use
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
-	@$(BIN)/python tests/bench/core.py $(RECORDED)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
 
 # The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

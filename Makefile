@@ -38,8 +38,9 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 	@$(BIN)/lint-imports
 	@$(BIN)/python infra/module_lines.py
 
-bench: ready ## measure what a page costs, against bare Playwright, and what its core costs, against browser-use
+bench: ready ## measure what a page costs, against bare Playwright; what the guard costs; and its core, against browser-use
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
 
 # The stamp is written last and holds what it vouches for, so that an interrupted run starts over.

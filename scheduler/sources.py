@@ -1,19 +1,20 @@
-"""Seeds come from URLs, text files and standard input; a line that is no URL is reported and the rest goes on."""
+"""Seeds come from URLs, files, sitemaps and standard input; what is no URL is reported and the rest goes on."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from scheduler.seed_files import SeedFormat, format_of, unpacking, urls_of
+from scheduler.sitemaps import MAX_SITEMAP_BYTES, Fetch, NoSitemap, pages_of
 from schemas.batch import PlannedPage
 from schemas.errors import SeedError
 from schemas.urls import NotAWebUrl, url_key, without_userinfo
 
-MAX_LINE_BYTES: Final = 64 * 1024
-"""Far above what browsers take as a URL; guards against a binary file without line ends."""
 PROBLEMS_KEPT: Final = 1000
 """More are counted, not kept: a wrong file of a million lines needs no million reports."""
 
@@ -21,8 +22,12 @@ _SHOWN_CHARS = 80
 _WEB = re.compile(r"https?:", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _USERINFO = re.compile(r"(?<=//)[^/?#\s]*@|^[^/?#\s@]*:[^/?#\s@]*@")
-_BOM = b"\xef\xbb\xbf"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_SITEMAP: Final = "sitemap:"
+_UNREADABLE: Final = (OSError, ValueError, EOFError, zlib.error)
+
+
+def _no_fetching(url: str) -> bytes:
+    raise NoSitemap(f"{url} would have to be fetched, which nothing here does")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +61,29 @@ class SeedList:
     problem_count: int
 
 
-def read_seeds(arguments: Sequence[str], stdin: BinaryIO) -> SeedList:
-    """All seeds of the command line: http(s) URLs, `-` for standard input, or text files with one URL a line.
+def read_seeds(
+    arguments: Sequence[str],
+    stdin: BinaryIO,
+    *,
+    kind: SeedFormat = "auto",
+    strict: bool = False,
+    fetch: Fetch = _no_fetching,
+) -> SeedList:
+    """All seeds of the command line: http(s) URLs, seed files, `-` for standard input, or `sitemap:` and a URL.
 
+    kind     the format of files and of standard input; `auto` goes by a file's name
+    strict   a seed that is none is an error
+    fetch    how sitemaps are had that others lead to
     Of several seeds with one key the smallest text is kept, so that the order of files and lines does not matter.
     Raises SeedError where a file cannot be read or no seed is left.
     """
     seeds: dict[str, str] = {}
     problems: list[SeedProblem] = []
     given = problem_count = 0
-    for found in _seeds(arguments, stdin):
+    for found in _seeds(arguments, stdin, kind, fetch):
         if isinstance(found, SeedProblem):
+            if strict:
+                raise SeedError(f"{found}; mend it, or leave --strict out to go on without it.")
             problem_count += 1
             if len(problems) < PROBLEMS_KEPT:
                 problems.append(found)
@@ -81,45 +98,68 @@ def read_seeds(arguments: Sequence[str], stdin: BinaryIO) -> SeedList:
     return SeedList(pages=pages, given=given, problems=tuple(problems), problem_count=problem_count)
 
 
-def _seeds(arguments: Sequence[str], stdin: BinaryIO) -> Iterator[PlannedPage | SeedProblem]:
+def _seeds(
+    arguments: Sequence[str], stdin: BinaryIO, kind: SeedFormat, fetch: Fetch
+) -> Iterator[PlannedPage | SeedProblem]:
     for number, argument in enumerate(arguments, start=1):
         if argument == "-":
             try:
-                yield from _lines("-", stdin)
-            except (OSError, ValueError) as error:
+                yield from _file("-", stdin, "text" if kind == "auto" else kind, fetch)
+            except _UNREADABLE as error:
                 raise SeedError(f"Standard input cannot be read: {error}; give a seed file or URLs.") from error
+        elif argument.lower().startswith(_SITEMAP):
+            yield from _sitemap_at(number, argument, fetch)
         elif _WEB.match(argument) or (_SCHEME.match(argument) and not Path(argument).exists()):
             yield _seed("", number, argument)
         else:
             try:
                 with Path(argument).open("rb") as file:
-                    yield from _lines(argument, file)
-            except (OSError, ValueError) as error:
+                    yield from _file(argument, file, format_of(argument) if kind == "auto" else kind, fetch)
+            except _UNREADABLE as error:
                 raise SeedError(_unreadable(argument, error)) from error
 
 
-def _lines(name: str, file: BinaryIO) -> Iterator[PlannedPage | SeedProblem]:
-    number = 0
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if number == 1:
-            line = line.removeprefix(_BOM)
-        if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
-            yield SeedProblem(name, number, _shown(line), f"it is longer than {MAX_LINE_BYTES} bytes")
-            while line and not line.endswith(b"\n"):
-                line = file.readline(MAX_LINE_BYTES)
-            continue
-        if number == 1 and line.startswith(_UTF_16):
-            raise SeedError(f"The seed file {_shown(name)} is UTF-16 text; save it as UTF-8.")
+def _file(name: str, file: BinaryIO, kind: SeedFormat, fetch: Fetch) -> Iterator[PlannedPage | SeedProblem]:
+    if kind == "sitemap":
+        data = file.read(MAX_SITEMAP_BYTES + 1)
         try:
-            text = line.decode("utf-8").strip()
-        except UnicodeDecodeError:
-            yield SeedProblem(name, number, _shown(line), "it is not UTF-8 text")
-            continue
-        # a file of an old Mac has one line for us, and several for its writer
-        for one in map(str.strip, text.split("\r")):
-            if one and not one.startswith("#"):
-                yield _seed(name, number, one)
+            yield from _of_sitemap(name, data, fetch)
+        except NoSitemap as error:
+            raise SeedError(f"The seed file {_file_name(_shown(name))} is no sitemap: {error}.") from error
+        return
+    for number, text, reason in urls_of(unpacking(file), kind, _file_name(_shown(name))):
+        yield SeedProblem(name, number, _shown(text), reason) if reason else _seed(name, number, text)
+
+
+def _sitemap_at(number: int, argument: str, fetch: Fetch) -> Iterator[PlannedPage | SeedProblem]:
+    seed = _seed("", number, argument[len(_SITEMAP) :])
+    if isinstance(seed, SeedProblem):
+        raise SeedError(f"The sitemap {seed.text} is none: {seed.reason}; give sitemap: and an http or https URL.")
+    try:
+        yield from _of_sitemap(seed.seed, fetch(seed.url_key), fetch)
+    except NoSitemap as error:
+        raise SeedError(f"The sitemap {_shown(seed.seed)} cannot be used: {error}.") from error
+
+
+def _of_sitemap(name: str, data: bytes, fetch: Fetch) -> Iterator[PlannedPage | SeedProblem]:
+    for entry in pages_of(name, data, _by_key(fetch)):
+        if entry.reason:
+            reason = f"it is a sitemap that cannot be used ({entry.reason})"
+            yield SeedProblem(entry.sitemap, entry.line, _shown(entry.text), reason)
+        else:
+            yield _seed(entry.sitemap, entry.line, entry.text)
+
+
+def _by_key(fetch: Fetch) -> Fetch:
+    """Fetches by the URL key of what a sitemap names."""
+
+    def by_key(text: str) -> bytes:
+        try:
+            return fetch(url_key(text))
+        except NotAWebUrl as error:
+            raise NoSitemap(str(error)) from error
+
+    return by_key
 
 
 def _seed(file: str, number: int, text: str) -> PlannedPage | SeedProblem:
@@ -142,17 +182,17 @@ def _file_name(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
-def _unreadable(argument: str, error: OSError | ValueError) -> str:
+def _unreadable(argument: str, error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return (
         f"The seed file {_shown(argument)} cannot be read: {reason};"
-        " give a text file with one URL a line, an http or https URL, or - for standard input."
+        " give a seed file, an http or https URL, or - for standard input."
     )
 
 
 def _nothing_left(arguments: Sequence[str], problems: Sequence[SeedProblem], problem_count: int) -> str:
     if not arguments:
-        return "There are no seeds; give URLs, text files with one URL a line, or - for standard input."
+        return "There are no seeds; give URLs, seed files, or - for standard input."
     where = ", ".join(_file_name(_shown(argument)) for argument in arguments[:3]) + (", ..." if arguments[3:] else "")
     if problems:
         return f"No line of {where} is an http or https URL ({problem_count} refused, the first: {problems[0]})."

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from schemas.errors import MessageRefused
 
@@ -64,6 +65,13 @@ class DeliverySettings:
     restore_interval: timedelta = timedelta(seconds=2)
     """How often the Redis transport looks for messages whose timeout is over; with kombu's own defaults a killed
     worker's batch was not back after 90 s."""
+
+
+def address_of_broker(broker: str) -> tuple[str, int]:
+    """Host and port of a broker's URL, which no page may reach."""
+    parts = urlsplit(broker)
+    ports = {"amqp": 5672, "amqps": 5671, "pyamqp": 5672}
+    return parts.hostname or "localhost", parts.port or ports.get(parts.scheme, 6379)
 
 
 def celery_settings(settings: DeliverySettings) -> dict[str, Any]:

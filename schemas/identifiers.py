@@ -41,3 +41,8 @@ def attempt_id(random_bytes: bytes) -> str:
     if len(random_bytes) != 16:
         raise ValueError("an attempt id takes 16 random bytes")
     return random_bytes.hex()
+
+
+def host_hash(origin: str) -> str:
+    """BLAKE2b-128 of an origin in hex: a name for its robots.txt that every store takes."""
+    return _digest((origin,), 16).hex()

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from schemas.errors import SettingError
 from schemas.identifiers import settings_hash
+from schemas.policy import NO_POLICY, Policy
 
 RobotsMode: TypeAlias = Literal["remote", "always"]
 
@@ -170,6 +171,12 @@ class RunSettings:
     """Between the starts of two navigations to one host; none for hosts of this machine."""
     browser_path: str = ""
     processes: int = 2
+    policy: Policy = NO_POLICY
+    """Which sites may be captured, and how; every row records which policy it was made under."""
+    allow_private: bool = False
+    """Whether pages may reach loopback, private and link-local addresses; the policy opens single networks."""
+    closed: tuple[tuple[str, int], ...] = ()
+    """(host, port) that no page may reach, whatever else is open: the broker, the metrics; host "" is this machine."""
 
 
 def _plain(value: Any) -> Any:

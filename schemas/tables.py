@@ -53,7 +53,18 @@ LISTINGS = pa.schema(
         _required("redirects", pa.list_(pa.field("item", _TEXT, nullable=False))),  # URLs passed on the way
         pa.field("title", _TEXT),
         pa.field("robots_verdict", _TEXT),  # allowed | denied | not_asked | unreachable
-        pa.field("robots_rule", _TEXT),
+        pa.field("robots_rule", _TEXT),  # the rule that decided, and the file; or why there is none
+        pa.field("crawl_delay_seconds", pa.float64()),  # Crawl-delay of robots.txt, 0 where it has none
+        pa.field("policy_basis", _TEXT),  # why the site may be captured, in the policy file's words
+        pa.field("policy_sha256", _TEXT),  # of the policy file, hex
+        # what the page and its host say about its use; null where no page came
+        pa.field("x_robots_tag", pa.list_(pa.field("item", _TEXT, nullable=False))),  # as sent
+        pa.field("meta_robots", pa.list_(pa.field("item", _TEXT, nullable=False))),  # "name: content"
+        pa.field("robots_directives", pa.list_(pa.field("item", _TEXT, nullable=False))),  # of both, for us, sorted
+        pa.field("tdm_reservation", _TEXT),  # TDM Reservation Protocol: "1" reserves
+        pa.field("tdm_policy", _TEXT),
+        pa.field("content_signal", _TEXT),  # "search=yes, ai-train=no"
+        pa.field("licence_links", pa.list_(pa.field("item", _TEXT, nullable=False))),  # absolute URLs of rel=license
         _required("started_at", _WHEN),
         _required("duration_ms", pa.float64()),
         # the way of looking

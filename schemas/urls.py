@@ -93,3 +93,9 @@ def is_loopback(key: str) -> bool:
     if is_address(name):
         return ipaddress.ip_address(name).is_loopback
     return name == "localhost" or name.endswith(".localhost")
+
+
+def port_of(key: str) -> int:
+    """The port of a URL key, its scheme's own where none is written."""
+    parsed = ada_url.URL(key)
+    return int(parsed.port) if parsed.port else (443 if parsed.protocol == "https:" else 80)

@@ -19,12 +19,13 @@ from typing import Any, Final
 
 from celery import Celery, signals
 
-from schemas.delivery import DeliverySettings, celery_settings
+from schemas.delivery import DeliverySettings, address_of_broker, celery_settings
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
 from workers.claims import ClaimTimes
 from workers.engine import EngineThread
+from workers.policy_file import read_policy
 from workers.store import open_store
 from workers.store.s3_client import S3Options
 from workers.tasks import register
@@ -50,6 +51,12 @@ def _seconds(text: str) -> timedelta:
     return timedelta(seconds=float(text))
 
 
+def _yes_or_no(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(f"{text!r} is neither 0 nor 1")
+    return text == "1"
+
+
 _LEAST: Final[dict[str, float]] = {
     "visibility_timeout": 1,
     "claim_lapse": 0.3,
@@ -69,6 +76,8 @@ _RUN: Final[dict[str, Callable[[str], Any]]] = {
     "host_concurrency": int,
     "host_delay": _seconds,
     "processes": int,
+    "policy": read_policy,
+    "allow_private": _yes_or_no,
 }
 _S3: Final[dict[str, Callable[[str], Any]]] = {
     "endpoint_url": str,
@@ -98,7 +107,11 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         )
     return WorkerSettings(
         delivery=DeliverySettings(**_values(given, _DELIVERY, "")),
-        run=RunSettings(browser_path=environment.get("PAGESTATE_BROWSER", ""), **_values(given, _RUN, "")),
+        run=RunSettings(
+            browser_path=environment.get("PAGESTATE_BROWSER", ""),
+            closed=(address_of_broker(given["broker"]),),
+            **_values(given, _RUN, ""),
+        ),
         s3=S3Options(**_values(given, _S3, "s3_")),
         **_values(given, _OWN, ""),
     )

@@ -19,18 +19,24 @@ from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
-from schemas.urls import host_of, is_loopback
+from schemas.urls import host_of
 from schemas.version import PAGESTATE_VERSION
 from workers.claims import Claim
 from workers.journal import Journal, Losses
 from workers.page import PageCapturer
-from workers.politeness import HostGate
+from workers.politeness import HostGate, Pace, pace_of
 from workers.store.commit import commit_batch
 from workers.store.layout import CRAWL_FILE, quarantine_path
 from workers.store.objects import ObjectStore
 
 POLITE_PAGE_SECONDS = 5.0
 """What a page of a host that is visited one page at a time is reckoned to take, for the batch's deadline."""
+MAX_DEADLINE_SECONDS = 480.0
+"""No politeness makes a batch longer: a broker would give it to another worker. What is left is `deferred`. It is
+above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page of the slowest host."""
+
+
+STOPPED = "the run was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +107,13 @@ class BatchRunner:
         started is left alone, and so is one whose claim was lost. Raises BrowserMissing, StoreError.
         """
         execution = execution or Execution.alone()
-        deadline = time.monotonic() + self._deadline_seconds(batch)
+        begun = time.monotonic()
+        pages = Counter(host_of(planned.url_key) for planned in batch.pages)
         turns = asyncio.Semaphore(1 if execution.losses.careful else len(batch.pages))
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._page(batch, planned, deadline, execution, turns)) for planned in batch.pages
+                group.create_task(self._page(batch, planned, begun, pages[host_of(planned.url_key)], execution, turns))
+                for planned in batch.pages
             ]
         records = [task.result() for task in tasks]
         outcomes = Counter(record.outcome for record in records)
@@ -129,11 +137,24 @@ class BatchRunner:
         return BatchDone(batch.batch_id, committed.result, dict(outcomes))
 
     async def _page(
-        self, batch: Batch, planned: PlannedPage, deadline: float, execution: Execution, turns: asyncio.Semaphore
+        self,
+        batch: Batch,
+        planned: PlannedPage,
+        begun: float,
+        pages_of_host: int,
+        execution: Execution,
+        turns: asyncio.Semaphore,
     ) -> PageRecord:
-        async with turns, self.gate.entered(planned.url_key), self.slots:
+        if self.stop.is_set():
+            return self.capturer.deferred(batch, planned, STOPPED)
+        crawl_delay = await self.capturer.crawl_delay(planned.url_key)
+        pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
+        deadline = begun + self._deadline_seconds(pace, pages_of_host)
+        async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
-                return self.capturer.deferred(batch, planned, "the run was stopped")
+                return self.capturer.deferred(batch, planned, STOPPED)
+            if not in_time:
+                return self.capturer.deferred(batch, planned, "the delay of its host goes beyond the batch's deadline")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, "the batch's deadline had passed")
             if execution.may_not_start:
@@ -161,14 +182,13 @@ class BatchRunner:
         }
         self.store.put_if_absent(quarantine_path(batch.round, record.page_id), json.dumps(bundle, indent=1).encode())
 
-    def _deadline_seconds(self, batch: Batch) -> float:
-        """The batch's deadline, longer where politeness to one host needs more."""
+    def _deadline_seconds(self, pace: Pace | None, pages_of_host: int) -> float:
+        """The batch's deadline for the pages of one host, longer where politeness to it needs more."""
         seconds = self.settings.batch_deadline.total_seconds()
-        remote = Counter(host_of(p.url_key) for p in batch.pages if not is_loopback(p.url_key))
-        if not remote:
+        if pace is None:
             return seconds
-        a_page = max(self.run.host_delay.total_seconds(), POLITE_PAGE_SECONDS / self.run.host_concurrency)
-        return max(seconds, max(remote.values()) * a_page)
+        a_page = max(pace.delay.total_seconds(), POLITE_PAGE_SECONDS / pace.concurrency)
+        return max(seconds, min(MAX_DEADLINE_SECONDS, pages_of_host * a_page))
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,10 +19,15 @@ from typing import Any, Self
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
 from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreError, StoreMismatch
+from schemas.policy import user_agent_of
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, Execution, PageDone, new_attempt
 from workers.browser.supervisor import Supervisor
 from workers.claims import ClaimTimes, claimed
+from workers.credentials import load_credentials
+from workers.egress.guard import Guard
+from workers.egress.rules import EgressRules
+from workers.fetching import Fetcher
 from workers.journal import Journal, Losses, losses_of
 from workers.page import PageCapturer
 from workers.permission import Robots
@@ -66,12 +71,15 @@ class _Crew:
     """The browser of one crawl's settings, and what works with it; `batches` are in flight with it."""
 
     supervisor: Supervisor
-    robots: Robots
-    capturer: PageCapturer
+    fetcher: Fetcher
+    stores: dict[str, tuple[Robots, PageCapturer]] = field(default_factory=dict)
+    """By the place of a crawl's store, which keeps the robots.txt that its workers share."""
     batches: int = 0
 
     async def close(self) -> None:
-        await self.robots.close()
+        for robots, _ in self.stores.values():
+            await robots.close()
+        await self.fetcher.close()
         await self.supervisor.close()
 
 
@@ -85,13 +93,15 @@ class Engine:
         self._run = run
         self._browser = browser
         self._stop = stop
-        self._gate = HostGate(run.host_concurrency, run.host_delay, time.monotonic)
+        self._gate = HostGate(time.monotonic)
+        self._credentials = load_credentials(run.policy)
         self._slots = asyncio.Semaphore(run.concurrency)
         self._pool = _Pool(run.processes)
         self._crews: dict[CrawlSettings, _Crew] = {}
         self._changing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
+        self._guard = await Guard.start(EgressRules.of(self._run), self._run.closed)
         return self
 
     async def __aexit__(
@@ -101,6 +111,7 @@ class Engine:
         crews, self._crews = self._crews, {}
         for crew in crews.values():
             await crew.close()
+        await self._guard.close()
 
     @asynccontextmanager
     async def runner(
@@ -115,7 +126,7 @@ class Engine:
                 store=store,
                 settings=settings,
                 run=self._run,
-                capturer=crew.capturer,
+                capturer=self._capturer(crew, store, settings),
                 gate=self._gate,
                 slots=self._slots,
                 stop=self._stop,
@@ -127,12 +138,29 @@ class Engine:
     async def _crew(self, settings: CrawlSettings) -> _Crew:
         for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
             await self._crews.pop(other).close()
-        supervisor = Supervisor(self._browser, settings)
+        supervisor = Supervisor(self._browser, settings, policy=self._run.policy, proxy=self._guard.proxy)
         facts = await supervisor.facts()
-        robots = Robots(settings.robots, settings.budgets.permission, settings.profile.user_agent or facts.user_agent)
-        crew = _Crew(supervisor, robots, PageCapturer(settings, supervisor, robots, self._pool))
+        agent = user_agent_of(facts.user_agent, "", self._run.policy)
+        crew = _Crew(supervisor, Fetcher(agent, self._guard))
         self._crews[settings] = crew
         return crew
+
+    def _capturer(self, crew: _Crew, store: ObjectStore, settings: CrawlSettings) -> PageCapturer:
+        known = crew.stores.get(store.where)
+        if known is None:
+            policy = self._run.policy
+            robots = Robots(settings.robots, settings.budgets.permission, crew.fetcher, agent=policy.agent, store=store)
+            capturer = PageCapturer(
+                settings,
+                crew.supervisor,
+                robots,
+                self._pool,
+                policy=policy,
+                credentials=self._credentials,
+                guard=self._guard,
+            )
+            known = crew.stores[store.where] = robots, capturer
+        return known[1]
 
 
 class EngineThread:

@@ -7,32 +7,41 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
 
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError, PageFailed
 from schemas.identifiers import page_id
 from schemas.outcomes import Degradation, Outcome, Stage, is_retryable
+from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.records import PageRecord, Row, StageResult
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of, site_of, without_userinfo
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
+from workers.browser.doorkeeper import Doorkeeper
 from workers.browser.session import PageSession, Visit, outcome_of_status
 from workers.browser.spool import size_of
 from workers.browser.supervisor import BrowserFacts, Supervisor
 from workers.capture.take import take
 from workers.capture.taken import Taking
+from workers.credentials import Credentials, masked
+from workers.egress.guard import Guard
 from workers.permission import Permission, Robots
 from workers.process import Processed, process_page
 from workers.serialize import listing as listing_serializer
+from workers.serialize.rights import PageSignals, signal_columns
 
 BIG_PAGE_BYTES = 20 * 1024 * 1024
 """Pages with more payload than this are processed one at a time, whatever the number of processes."""
+NO_CREDENTIALS: Final[Mapping[str, Credentials]] = MappingProxyType({})
 OUTCOMES_WITH_CONTENT: frozenset[Outcome] = frozenset({"ok", "http_error", "auth_required"})
 
 
@@ -86,12 +95,19 @@ class PageCapturer:
         robots: Robots,
         pool: Callable[[], ProcessPoolExecutor],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        policy: Policy = NO_POLICY,
+        credentials: Mapping[str, Credentials] = NO_CREDENTIALS,
+        guard: Guard | None = None,
     ) -> None:
         self._settings = settings
         self._supervisor = supervisor
         self._robots = robots
         self._pool = pool
         self._now = now
+        self._policy = policy
+        self._credentials = credentials
+        self._guard = guard
         self._big_page = asyncio.Semaphore(1)
 
     async def capture(self, batch: Batch, planned: PlannedPage) -> PageRecord:
@@ -130,23 +146,62 @@ class PageCapturer:
         detail = f"it was alone in flight when a worker was lost, {losses} times"
         return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "quarantined", detail)
 
+    async def crawl_delay(self, url_key: str) -> timedelta:
+        """What the robots.txt of a URL's host asks for between two pages; no host that the policy refuses is asked."""
+        if self._policy.refusal(url_key):
+            return timedelta(0)
+        return (await self._robots.permission(url_key)).crawl_delay
+
     async def _permission(self, page: _Page) -> None:
         async with page.stage("permission"):
-            page.permission = await self._robots.permission(page.planned.url_key)
-            if not page.permission.granted:
-                raise PageFailed("robots_denied", page.permission.reason)
+            failed = await self._judge(page, page.planned.url_key)
+            if failed is not None:
+                raise failed
+
+    async def _judge(self, page: _Page, url: str) -> PageFailed | None:
+        """Why a main document of a page may not be fetched; both the policy and robots.txt have to permit it."""
+        refusal = self._policy.refusal(url)
+        if refusal:
+            page.permission = Permission("not_asked", refusal)
+            return PageFailed("policy_denied", refusal)
+        page.permission = await self._robots.permission(url)
+        if page.permission.granted:
+            return None
+        said = self._guard.failure(url) if self._guard is not None else None
+        if page.permission.verdict == "unreachable" and said is not None and said.outcome != "connection_error":
+            # nobody has refused: there is no such host, or none that a page may reach
+            return PageFailed(said.outcome, said.detail)
+        return PageFailed("robots_denied", page.permission.reason)
+
+    def _explained(self, failed: PageFailed, url: str) -> PageFailed:
+        """The failure in the guard's words, where the browser only knows that the guard made no connection."""
+        if self._guard is None or not failed.detail.startswith("ERR_SOCKS_"):
+            return failed
+        said = self._guard.failure(url)
+        return PageFailed(said.outcome, said.detail) if said is not None else failed
+
+    def _credentials_for(self, page: _Page) -> Credentials | None:
+        site = self._policy.site_of(page.planned.url_key)
+        return self._credentials.get(site.name) if site is not None else None
 
     async def _visit(self, page: _Page) -> Outcome:
         settings = self._settings
         begun = time.perf_counter()
         page.facts = await self._supervisor.facts()
-        async with self._supervisor.page_session(settings.profile) as session:
+        key = page.planned.url_key
+        async with (
+            self._supervisor.page_session(settings.profile) as session,
+            Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)) as door,
+        ):
             page.visit = session.visit
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
             )
             async with page.stage("navigate"):
-                await session.navigate(page.planned.url_key, settings.budgets)
+                try:
+                    await session.navigate(key, settings.budgets)
+                except PageFailed as failed:
+                    raise self._explained(failed, door.last_document) from failed
             async with page.stage("settle"):
                 await session.settle(settings.budgets)
             await self._take(page, session)
@@ -176,14 +231,37 @@ class PageCapturer:
 
     async def _in_pool(self, page: _Page) -> Processed:
         seconds = self._settings.budgets.process.total_seconds()
+        own = self._credentials_for(page)
+        secrets = own.secrets() if own is not None else ()
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(self._pool(), process_page, page.taking.payloads, self._settings)
+                return await loop.run_in_executor(
+                    self._pool(), process_page, page.taking.payloads, self._settings, secrets
+                )
         except TimeoutError as error:
             raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
         except BrokenProcessPool as error:
             raise PageFailed("too_large", "the process that merged the page died") from error
+
+    def _permission_columns(self, page: _Page) -> Row:
+        """What permits the page, and what it says itself about its use."""
+        permission, visit = page.permission, page.visit
+        site = self._policy.site_of(page.planned.url_key)
+        signal = permission.content_signal if permission else None
+        columns: Row = {
+            "robots_verdict": permission.verdict if permission else None,
+            "robots_rule": permission.reason if permission else None,
+            "crawl_delay_seconds": permission.crawl_delay.total_seconds() if permission else None,
+            "policy_basis": site.basis if site is not None else None,
+            "policy_sha256": self._policy.digest or None,
+            "content_signal": signal,
+        }
+        if visit.status is not None:
+            signals = page.processed.signals if page.processed is not None else PageSignals()
+            base = visit.final_url or page.planned.url_key
+            columns |= signal_columns(visit.headers, signals, base, signal, self._policy.agent)
+        return columns
 
     def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
         settings, visit, processed = self._settings, page.visit, page.processed
@@ -212,8 +290,6 @@ class PageCapturer:
             "content_type": visit.content_type,
             "redirects": [without_userinfo(url) for url in visit.redirects],
             "title": visit.title,
-            "robots_verdict": page.permission.verdict if page.permission else None,
-            "robots_rule": page.permission.reason if page.permission else None,
             "started_at": page.started_at,
             "duration_ms": (time.perf_counter() - page.started) * 1000,
             "viewport_width": settings.profile.viewport_width,
@@ -221,7 +297,7 @@ class PageCapturer:
             "scale": settings.profile.scale,
             "locale": settings.profile.locale,
             "time_zone": settings.profile.time_zone,
-            "user_agent": settings.profile.user_agent or (facts.user_agent if facts else None),
+            "user_agent": user_agent_of(facts.user_agent, settings.profile.user_agent, self._policy) if facts else None,
             "pagestate_version": PAGESTATE_VERSION,
             "schema_version": SCHEMA_VERSION,
             "settings_hash": settings.hash(),
@@ -237,9 +313,13 @@ class PageCapturer:
             "dialogs": visit.dialogs,
             "popups": visit.popups,
             "downloads": visit.downloads,
+            **self._permission_columns(page),
         }
         if processed is not None:
             row |= processed.listing
+        own = self._credentials_for(page)
+        if own is not None:
+            row = {name: _without(value, own.secrets()) for name, value in row.items()}
         return PageRecord(
             url_key=key,
             page_id=page_id(batch.crawl, batch.round, key, settings.profile.name),
@@ -251,3 +331,10 @@ class PageCapturer:
             captures=processed.captures if processed else [],
             outline_map=processed.outline_map if processed else [],
         )
+
+
+def _without(value: Any, secrets: tuple[str, ...]) -> Any:
+    """A column's value with every secret in its texts masked."""
+    if isinstance(value, str):
+        return masked(value, secrets)
+    return [_without(item, secrets) for item in value] if isinstance(value, list) else value

@@ -24,6 +24,7 @@ from schemas.records import Row, StageResult
 from schemas.settings import CrawlSettings
 from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken
+from workers.credentials import mask_repeated
 from workers.merge import PageTree, PayloadError, mask_secrets, merge
 from workers.serialize import listing as listing_serializer
 from workers.serialize.agreement import agreement
@@ -32,6 +33,7 @@ from workers.serialize.options import ListingOptions
 from workers.serialize.outline import serialize_outline
 from workers.serialize.outline_columns import agreement_columns, outline_columns, outline_map_rows
 from workers.serialize.outline_options import OutlineOptions
+from workers.serialize.rights import PageSignals, page_signals
 from workers.store.payloads import encode_capture
 
 _Result = TypeVar("_Result")
@@ -49,14 +51,17 @@ class Processed:
     degradations: frozenset[Degradation] = frozenset()
     is_empty: bool = False
     error: str | None = None
+    signals: PageSignals = field(default_factory=PageSignals)
 
 
 EMPTY_DOCUMENT_NODES = 6
 """#document, doctype, html, head, body, and one node that a server's bare markup may add."""
 
 
-def process_page(taken: Sequence[Taken], settings: CrawlSettings) -> Processed:
+def process_page(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[str] = ()) -> Processed:
     """The rows of one page from its payloads; times of its stages count from 0 at the start of processing.
+
+    `secrets` are values that the page was shown and may repeat; they are masked before anything else happens.
 
     A payload that makes no sense costs the listing, but not the captures, unless it is so broken that secrets in it
     could not be masked.
@@ -65,18 +70,20 @@ def process_page(taken: Sequence[Taken], settings: CrawlSettings) -> Processed:
     # a page's values hold no cycles, and looking for some costs a third of the merge of a large page
     gc.disable()
     try:
-        return _process(taken, settings, started)
+        return _process(taken, settings, secrets, started)
     finally:
         gc.enable()
 
 
-def _process(taken: Sequence[Taken], settings: CrawlSettings, started: float) -> Processed:
+def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[str], started: float) -> Processed:
     raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
     row: Row = {"payload_bytes": sum(memoryview(p.data).nbytes for p in raw.payloads)}
+    raw, repeated = mask_repeated(raw, secrets)
     try:
         capture, masked = mask_secrets(raw)
     except PayloadError as error:
         return Processed(row, error=str(error))
+    masked += repeated
     row["secrets_masked"] = masked
     captures = encode_capture(capture) if settings.store_captures else []
     stages: list[StageResult] = []
@@ -92,6 +99,7 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, started: float) ->
             listing = _timed(
                 "listing", started, stages, lambda: serialize_listing(tree, options), lambda made: made.interactive
             )
+        signals = page_signals(tree)
     except PayloadError as error:
         return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
     if tree.surrogates_replaced:
@@ -108,6 +116,7 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, started: float) ->
         stages,
         frozenset(degradations | without),
         listing is not None and looks_empty(listing),
+        signals=signals,
     )
 
 

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
 
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
+from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
+from schemas.policy import Policy
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 
 _BUDGETS = [f.name for f in fields(Budgets)]
@@ -42,6 +45,13 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("seeds", nargs=-1)
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that the dataset goes to.")
 @click.option("--crawl", "crawl_name", metavar="NAME", help="Name of the crawl; default: the store's, else `crawl`.")
+@click.option(
+    "--seed-format",
+    type=click.Choice(SEED_FORMATS),
+    default="auto",
+    help="Of seed files and -; auto goes by names.",
+)
+@click.option("--strict", is_flag=True, help="A seed that is none is an error, before anything is captured.")
 @click.option("--example", is_flag=True, help="Capture the built-in example site instead of SEEDS.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 64), default=_RUN.concurrency, show_default=True, help="Pages in flight."
@@ -78,6 +88,13 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
+@click.option("--policy", "policy_file", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
+@click.option(
+    "--allow-private",
+    is_flag=True,
+    envvar="PAGESTATE_ALLOW_PRIVATE",
+    help="Let pages reach loopback and private addresses [PAGESTATE_ALLOW_PRIVATE].",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @listing_options
 @_budget_options
@@ -86,6 +103,8 @@ def command(
     store_path: str,
     crawl_name: str | None,
     example: bool,
+    seed_format: SeedFormat,
+    strict: bool,
     concurrency: int,
     host_concurrency: int,
     host_delay: float,
@@ -96,19 +115,22 @@ def command(
     site_per_process: bool,
     processes: int | None,
     browser: str,
+    policy_file: str | None,
+    allow_private: bool,
     as_json: bool,
     **others: Any,
 ) -> int:
     """Capture SEEDS into a store.
 
-    SEEDS are http(s) URLs, text files with one URL a line, or `-` for standard input. Run the same command again to
-    go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and commits; a second one stops at once.
+    SEEDS are http(s) URLs, seed files (text, CSV, JSON lines, Parquet, sitemap), `sitemap:URL`, or `-` for standard
+    input. Run the same command again to go on with a crawl that was stopped. Ctrl-C finishes the pages in flight and
+    commits; a second one stops at once.
     Each `--budget-...` is how long that step of a page may take; `--listing-...` is what the listing includes.
     """
     if example and seeds:
         raise SeedError("Both seeds and --example are given; give one of them.")
     if not example and not any(seeds):
-        raise SeedError("Nothing says what to capture; give URLs, a text file or -, or --example.")
+        raise SeedError("Nothing says what to capture; give URLs, a seed file or -, or --example.")
     if math.isnan(host_delay):
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
@@ -131,13 +153,18 @@ def command(
         host_concurrency=host_concurrency,
         host_delay=timedelta(seconds=host_delay),
         browser_path=browser,
+        policy=_policy(policy_file),
+        # the example site is this machine's own
+        allow_private=allow_private or example,
         processes=processes or min(2, os.cpu_count() or 1),
     )
-    return _crawl(seeds, example, store_path, crawl_name, settings, run, as_json)
+    read = partial(_pages, seed_format=seed_format, strict=strict, settings=settings, run=run)
+    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, as_json)
 
 
 def _crawl(
     seeds: tuple[str, ...],
+    read: Callable[[tuple[str, ...]], tuple[PlannedPage, ...]],
     example: bool,
     store_path: str,
     crawl_name: str | None,
@@ -158,7 +185,7 @@ def _crawl(
 
             site = stack.enter_context(serve_example())
             seeds = site.urls
-        pages = _pages(seeds)
+        pages = read(seeds)
         store = FolderStore.for_run(store_path)
         check_crawl(store, crawl_name, settings)
         executable = find_browser(run.browser_path)
@@ -172,10 +199,26 @@ def _crawl(
     return 130 if stopped else 0
 
 
-def _pages(seeds: tuple[str, ...]) -> tuple[PlannedPage, ...]:
+def _policy(file: str | None) -> Policy:
+    """The policy of a file, whose secrets can all be read; without a file, that of no file."""
+    if file is None:
+        return _RUN.policy
+    from workers.credentials import load_credentials
+    from workers.policy_file import read_policy
+
+    policy = read_policy(file)
+    load_credentials(policy)
+    return policy
+
+
+def _pages(
+    seeds: tuple[str, ...], seed_format: SeedFormat, strict: bool, settings: CrawlSettings, run: RunSettings
+) -> tuple[PlannedPage, ...]:
+    from scheduler.cli.sitemap_fetch import sitemap_fetcher
     from scheduler.sources import read_seeds
 
-    found = read_seeds(seeds, sys.stdin.buffer)
+    with sitemap_fetcher(settings, run) as fetch:
+        found = read_seeds(seeds, sys.stdin.buffer, kind=seed_format, strict=strict, fetch=fetch)
     for problem in found.problems[:MAX_PROBLEMS_TOLD]:
         click.echo(f"pagestate: {problem}", err=True)
     if found.problem_count:

@@ -38,6 +38,7 @@ from schemas.settings import DESKTOP, CrawlSettings
 from schemas.urls import url_key
 from workers.browser.find import find_browser
 from workers.browser.supervisor import Supervisor
+from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.process import process_pool
@@ -98,7 +99,8 @@ async def run(urls: list[str], repeats: int, folder: Path) -> Meter:
     pool = process_pool(2)
     supervisor = Supervisor(executable, settings)
     facts = await supervisor.facts()
-    robots = Robots("remote", settings.budgets.permission, facts.user_agent)
+    fetcher = Fetcher(facts.user_agent)
+    robots = Robots("remote", settings.budgets.permission, fetcher)
     capturer = PageCapturer(settings, supervisor, robots, lambda: pool)
     meter = Meter()
     stages: defaultdict[str, list[float]] = defaultdict(list)

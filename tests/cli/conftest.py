@@ -70,7 +70,17 @@ class Running:
 def environment(browser: Path | None) -> dict[str, str]:
     """An environment in which only this browser is configured, and whose terminal has one width."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PAGESTATE_")}
-    return kept | {"COLUMNS": "120"} | ({"PAGESTATE_BROWSER": str(browser)} if browser else {})
+    return (
+        kept
+        | {"COLUMNS": "120", "PAGESTATE_ALLOW_PRIVATE": "1"}
+        | ({"PAGESTATE_BROWSER": str(browser)} if browser else {})
+    )
+
+
+@pytest.fixture(autouse=True)
+def pages_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own sites are on this machine, which the guard keeps closed."""
+    monkeypatch.setenv("PAGESTATE_ALLOW_PRIVATE", "1")
 
 
 @pytest.fixture

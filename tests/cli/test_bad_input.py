@@ -82,7 +82,7 @@ def test_a_seed_file_that_gives_nothing(refused, tmp_path, name):
 
 
 def test_no_seed_at_all(refused, tmp_path):
-    assert "give URLs, a text file or -" in refused("crawl", "--store", tmp_path / "store")
+    assert "give URLs, a seed file or -" in refused("crawl", "--store", tmp_path / "store")
     assert "give one of them" in refused("crawl", URL, "--example", "--store", tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
@@ -320,3 +320,37 @@ def test_showing_what_is_not_there(refused, tmp_path, store):
     assert "is no URL of a page" in refused("show", "hello", "--store", store)
     assert "outlines" in refused("show", URL, "--store", store, "--form", "outlines")
     assert f"has no page {URL}" in refused("agree", URL, "--store", store)
+
+
+def test_a_policy_that_cannot_be_used(refused, tmp_path):
+    """Said before anything is written, its secrets included."""
+    policy, store = tmp_path / "policy.toml", tmp_path / "new"
+    policy.write_text("contakt = 'x'")
+    assert "the nearest known is contact." in refused("crawl", URL, "--store", store, "--policy", policy)
+    policy.write_text('[[sites]]\nhosts = ["a.test"]\nbasis = "b"\nheaders.X = { env = "PAGESTATE_TEST_NONE" }')
+    assert "PAGESTATE_TEST_NONE, which the policy names for a.test, is not set" in refused(
+        *("crawl", URL, "--store", store, "--policy", policy)
+    )
+    assert "cannot be read" in refused("crawl", URL, "--store", store, "--policy", tmp_path / "none")
+    assert not store.exists()
+
+
+def test_a_seed_that_is_none_under_strict(refused, tmp_path):
+    (tmp_path / "urls.txt").write_text("http://127.0.0.1:9/\nwww.a.test\n")
+    said = refused("crawl", tmp_path / "urls.txt", "--store", tmp_path / "new", "--strict")
+    assert "urls.txt:2: www.a.test is no seed" in said
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_sitemap_is_fetched_only_where_that_is_permitted(refused, tmp_path, site):
+    """By the policy and by robots.txt, as a page is."""
+    url = site.page("/map.xml", "<urlset/>", content_type="text/xml")
+    site.page("/robots.txt", "User-agent: *\nDisallow: /map\n", content_type="text/plain")
+    command = ("crawl", f"sitemap:{url}", "--store", tmp_path / "new")
+    assert "robots.txt does not permit it: Disallow: /map" in refused(*command, "--robots", "always")
+    policy = tmp_path / "policy.toml"
+    policy.write_text("")
+    assert "no site of the policy file names 127.0.0.1" in refused(*command, "--policy", policy)
+    assert site.hits == ["/robots.txt"]
+    assert "There is no URL in" in refused(*command)
+    assert site.hits == ["/robots.txt", "/map.xml"]

@@ -197,6 +197,7 @@ def start_process(browser_path: Path, tmp_path: Path) -> Iterator[Callable[..., 
     def start(command: list[str], variables: dict[str, str]) -> Worker:
         log = tmp_path / f"worker-{len(workers)}.log"
         own = {"PAGESTATE_BROWSER": str(browser_path), MARK: mark}
+        variables = {"PAGESTATE_WORKER_ALLOW_PRIVATE": "1"} | variables
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,

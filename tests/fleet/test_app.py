@@ -63,11 +63,14 @@ def test_settings_come_from_the_environment():
         "PAGESTATE_BROWSER": "/b",
         "PAGESTATE_WORKER_CONCURRENCY": "7",
         "PAGESTATE_WORKER_HOST_DELAY": "0.5",
+        "PAGESTATE_WORKER_ALLOW_PRIVATE": "0",
         "PAGESTATE_WORKER_S3_ENCRYPTION": "AES256",
         "PAGESTATE_SHARED": "not a worker's",
     }
     settings = worker_settings(given)
-    assert settings.run == RunSettings(concurrency=7, host_delay=timedelta(seconds=0.5), browser_path="/b")
+    assert settings.run == RunSettings(
+        concurrency=7, host_delay=timedelta(seconds=0.5), browser_path="/b", closed=(("127.0.0.1", 1),)
+    )
     assert settings.s3.encryption == "AES256"
 
 

@@ -78,13 +78,13 @@ def capture_locally(tmp_path: Path, browser_path: Path) -> Callable[..., FolderS
         batch = plan_batch(store, urls)
         settings = CrawlSettings.from_json(open_crawl(store, None, None).settings)
 
-        async def run() -> None:
-            lanes = {batch.lane: [batch]}
+        async def capture_all() -> None:
+            lanes, run = {batch.lane: [batch]}, RunSettings(allow_private=True)
             quiet: Any = lambda _: None  # noqa: E731  # two callbacks that say nothing
-            await run_local(store, settings, RunSettings(), browser_path, lanes, asyncio.Event(), quiet, quiet)
+            await run_local(store, settings, run, browser_path, lanes, asyncio.Event(), quiet, quiet)
 
         with asyncio.Runner(loop_factory=EngineLoop) as runner:
-            runner.run(run())
+            runner.run(capture_all())
         return store
 
     return capture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,15 @@ def crawl(
     urls: Sequence[str],
     settings: CrawlSettings | None = None,
     run: RunSettings | None = None,
+    guarded: bool = False,
 ) -> Crawled:
-    """Captures the URLs into a store in this process, until no round is left."""
+    """Captures the URLs into a store in this process, until no round is left.
+
+    The tests' sites are on this machine, which the guard keeps closed unless it is what is tested (`guarded`).
+    """
     settings = settings or CrawlSettings()
+    run = run or RunSettings()
+    run = run if guarded else replace(run, allow_private=True)
     done = Crawled(FolderStore.for_run(folder), settings)
     open_crawl(done.store, "test", settings, now=datetime.now(UTC))
     plan_round(done.store, "test", 0, [PlannedPage(url_key(url), url) for url in urls], settings)
@@ -65,7 +71,7 @@ def crawl(
                 await run_local(
                     done.store,
                     settings,
-                    run or RunSettings(),
+                    run,
                     browser,
                     lanes,
                     asyncio.Event(),
@@ -86,8 +92,13 @@ def crawl(
 def crawled(tmp_path: Path, browser_path: Path) -> Callable[..., Crawled]:
     """Crawls URLs into a store of the test's own."""
 
-    def now(urls: Sequence[str], settings: CrawlSettings | None = None, run: RunSettings | None = None) -> Crawled:
-        return crawl(tmp_path / "store", browser_path, urls, settings, run)
+    def now(
+        urls: Sequence[str],
+        settings: CrawlSettings | None = None,
+        run: RunSettings | None = None,
+        guarded: bool = False,
+    ) -> Crawled:
+        return crawl(tmp_path / "store", browser_path, urls, settings, run, guarded)
 
     return now
 

@@ -6,10 +6,11 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.sources import MAX_LINE_BYTES, PROBLEMS_KEPT, SeedList, SeedProblem, read_seeds
+from scheduler.seed_files import MAX_LINE_BYTES
+from scheduler.sources import PROBLEMS_KEPT, SeedList, SeedProblem, read_seeds
 from schemas.errors import SeedError
 
 NOTHING = b""
@@ -113,7 +114,7 @@ def test_many_problems_are_counted_and_the_first_kept():
 
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path):
     for path, reason in ((tmp_path / "none.txt", "No such file"), (tmp_path, "Is a directory"), ("a\0b", "null")):
-        with pytest.raises(SeedError, match=rf"^The seed file .* cannot be read: .*{reason}.*; give a text file"):
+        with pytest.raises(SeedError, match=rf"^The seed file .* cannot be read: .*{reason}.*; give a seed file"):
             read("http://a.org/", path)
 
 
@@ -131,6 +132,7 @@ def test_a_list_without_a_seed_is_one_sentence(file):
 
 @given(st.binary(max_size=300))
 def test_no_bytes_make_it_fail(data: bytes):
+    assume(not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b")))  # UTF-16 and gzip are told by their starts
     found = read("http://a.org/", "-", stdin=data)
     assert found.given == 1 or found.pages
     for page in found.pages:

@@ -32,6 +32,8 @@ _BY_CODE: dict[str, Outcome] = {
     "ERR_SOCKET_NOT_CONNECTED": "connection_error",
     "ERR_TUNNEL_CONNECTION_FAILED": "connection_error",
     "ERR_PROXY_CONNECTION_FAILED": "connection_error",
+    "ERR_SOCKS_CONNECTION_FAILED": "connection_error",
+    "ERR_SOCKS_CONNECTION_HOST_UNREACHABLE": "dns_error",
     "ERR_EMPTY_RESPONSE": "connection_error",
     "ERR_TIMED_OUT": "connection_error",
     "ERR_TOO_MANY_REDIRECTS": "redirect_loop",

@@ -65,6 +65,8 @@ class Visit:
     dialogs: int = 0
     popups: int = 0
     downloads: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of the document's answer, names in lower case; never stored as they are."""
 
 
 class PageSession:
@@ -283,6 +285,7 @@ class PageSession:
 
     def _note_response(self, response: Response) -> None:
         self.visit.status = response.status
+        self.visit.headers = response.headers
         kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
         self.visit.content_type = kind or None
         self.visit.redirects = _redirects(response.request)

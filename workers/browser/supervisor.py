@@ -22,12 +22,19 @@ from playwright.async_api import Browser, BrowserContext, Page, Playwright, asyn
 from playwright.async_api import Error as PlaywrightError
 
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError
+from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.settings import CrawlSettings, Profile
-from schemas.version import PAGESTATE_VERSION
 from workers.browser.channel import Channel
 from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
 
+GUARDED = (
+    # what is no TCP would go past the guard
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--dns-prefetch-disable",
+)
 PORT_FILE = "DevToolsActivePort"
 PORT_FILE_PATIENCE_SECONDS = 10.0
 LAUNCH_PATIENCE_SECONDS = 60.0
@@ -68,7 +75,11 @@ class _Launched:
 class Supervisor:
     """One browser at a time, launched at the first need."""
 
-    def __init__(self, executable: Path, settings: CrawlSettings) -> None:
+    def __init__(
+        self, executable: Path, settings: CrawlSettings, *, policy: Policy = NO_POLICY, proxy: str | None = None
+    ) -> None:
+        self._policy = policy
+        self._proxy = proxy
         self._executable = executable
         self._settings = settings
         self._launched: _Launched | None = None
@@ -115,11 +126,14 @@ class Supervisor:
                 handle_sighup=False,
                 args=[
                     "--remote-debugging-port=0",
+                    *(GUARDED if self._proxy else []),
                     *(["--site-per-process"] if self._settings.site_per_process else []),
                 ],
                 # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
                 ignore_default_args=["--hide-scrollbars"],
                 accept_downloads=False,
+                # Playwright takes loopback through it too, which Chromium's own switch would not
+                proxy={"server": self._proxy} if self._proxy else None,
                 timeout=LAUNCH_PATIENCE_SECONDS * 1000,
             )
             browser = persistent.browser
@@ -141,7 +155,7 @@ class Supervisor:
         facts = BrowserFacts(
             browser_version=browser.version,
             playwright_version=version("playwright"),
-            user_agent=f"{about['userAgent']} pagestate/{PAGESTATE_VERSION}",
+            user_agent=user_agent_of(about["userAgent"], "", self._policy),
         )
         return _Launched(playwright, persistent, browser, channel, folder, facts, process, new_targets, set())
 
@@ -205,7 +219,7 @@ class Supervisor:
             device_scale_factor=profile.scale,
             locale=profile.locale,
             timezone_id=profile.time_zone,
-            user_agent=profile.user_agent or launched.facts.user_agent,
+            user_agent=user_agent_of(launched.facts.user_agent, profile.user_agent, self._policy),
             has_touch=profile.touch,
             accept_downloads=False,
             service_workers="block",

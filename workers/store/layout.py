@@ -67,3 +67,13 @@ def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
 def quarantine_path(round_number: int, page_id: str) -> str:
     """What is needed to look at a quarantined page elsewhere."""
     return f"{QUARANTINE}{round_number}/{page_id}.json"
+
+
+def robots_of_host(host_hash: str) -> str:
+    """The folder of what a host's robots.txt said; the newest is the last."""
+    return f"robots/{host_hash}/"
+
+
+def robots_path(host_hash: str, asked_at: float) -> str:
+    """One answer of a host, by the time in seconds since 1970 at which it was asked."""
+    return f"{robots_of_host(host_hash)}{int(asked_at * 1000):015d}.json"

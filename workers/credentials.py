@@ -1,0 +1,174 @@
+"""Credentials are what one's own sites are shown: headers, cookies, local storage. They are read once, kept in memory,
+sent to their site only, and masked where a page repeats them; no row, log or bundle ever holds one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.capture import Buffer, Capture
+from schemas.errors import SettingError
+from schemas.policy import Policy, Reference, SitePolicy
+from schemas.urls import NotAWebUrl, url_key
+
+MAX_SECRET_BYTES: Final = 4 * 1024 * 1024
+MIN_MASKED_CHARS: Final = 6
+"""A shorter value is in every page; masking it would hide the page and not the secret."""
+MASK: Final = "\u2022" * 8
+_COOKIE_KEYS: Final = ("name", "value", "path", "expires", "httpOnly", "secure", "sameSite")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one site is shown.
+
+    cookies   as CDP's Network.setCookies takes them
+    storage   local storage by origin
+    """
+
+    site: SitePolicy
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    cookies: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    storage: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every value that must not be stored, longest first."""
+        values = {value for _, value in self.headers} | {str(cookie["value"]) for cookie in self.cookies}
+        # "Bearer abc" is also secret as "abc"
+        values |= {part for _, value in self.headers for part in value.split()}
+        values |= {value for items in self.storage.values() for value in items.values()}
+        return tuple(sorted((v for v in values if len(v) >= MIN_MASKED_CHARS), key=lambda v: (-len(v), v)))
+
+
+def load_credentials(policy: Policy) -> dict[str, Credentials]:
+    """The credentials of every site that has some, by the site's name.
+
+    Raises SettingError, which never quotes a value, where one cannot be read or belongs to no host of its site.
+    """
+    return {site.name: _of_site(site, policy) for site in policy.sites if site.has_credentials}
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """The text with every secret in it replaced by eight bullets."""
+    for secret in secrets:
+        if secret in text:
+            text = text.replace(secret, MASK)
+    return text
+
+
+def mask_repeated(capture: Capture, secrets: Sequence[str]) -> tuple[Capture, int]:
+    """The capture with every secret in it replaced, and in how many of its payloads one was found."""
+    if not secrets:
+        return capture, 0
+    payloads = [(payload, _masked_json(payload.data, secrets)) for payload in capture.payloads]
+    found = sum(clean is not None for _, clean in payloads)
+    return Capture(tuple(p if clean is None else replace(p, data=clean) for p, clean in payloads)), found
+
+
+def _masked_json(data: Buffer, secrets: Iterable[str]) -> bytes | None:
+    """JSON text with every secret in its strings replaced; None where it holds none."""
+    found = False
+    whole = bytes(data)
+    for secret in secrets:
+        # as Chromium spells it: UTF-8, with the two characters escaped that must be; others spell it in ASCII
+        for spelt in {json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]}:
+            if (raw := spelt.encode("utf-8", "surrogatepass")) in whole:
+                whole, found = whole.replace(raw, MASK.encode()), True
+    return whole if found else None
+
+
+def _of_site(site: SitePolicy, policy: Policy) -> Credentials:
+    headers = tuple((name, _header(_read(reference, site), name, site)) for name, reference in site.headers)
+    cookies: list[dict[str, Any]] = []
+    storage: dict[str, dict[str, str]] = {}
+    if site.cookies is not None:
+        given = _json(site.cookies, site)
+        cookies += _cookies(given if isinstance(given, list) else None, site.cookies, site, policy)
+    if site.storage_state is not None:
+        state = _json(site.storage_state, site)
+        if not isinstance(state, dict):
+            raise _wrong(site.storage_state, site, "is no storage state of Playwright")
+        cookies += _cookies(state.get("cookies", []), site.storage_state, site, policy)
+        storage = _storage(state.get("origins", []), site.storage_state, site, policy)
+        if not cookies and not storage:
+            raise _wrong(site.storage_state, site, "holds nothing for the hosts of its site")
+    return Credentials(site, headers, tuple(cookies), storage)
+
+
+def _cookies(given: object, source: Reference, site: SitePolicy, policy: Policy) -> list[dict[str, Any]]:
+    """The cookies that belong to the site's own hosts; those of other sites in a storage state stay away from it."""
+    if not isinstance(given, list) or not all(
+        isinstance(c, dict) and all(isinstance(c.get(k), str) for k in ("name", "value", "domain")) for c in given
+    ):
+        raise _wrong(source, site, "is no list of cookies with name, value and domain")
+    kept = []
+    for cookie in given:
+        domain = cookie["domain"]
+        # one with a leading dot is sent to every host below, too, so that these must be the site's
+        names = [domain] if not domain.startswith(".") else [domain[1:], f"any{domain}"]
+        if all(policy.site_of_name(name.lower()) is site for name in names):
+            plain = {key: cookie[key] for key in _COOKIE_KEYS if cookie.get(key) is not None}
+            if plain.get("expires") == -1:
+                del plain["expires"]  # Playwright's way to say: until the session ends
+            kept.append({**plain, "domain": domain})
+    if given and not kept and source is site.cookies:
+        raise _wrong(source, site, "holds no cookie for the hosts of its site")
+    return kept
+
+
+def _storage(given: object, source: Reference, site: SitePolicy, policy: Policy) -> dict[str, dict[str, str]]:
+    storage: dict[str, dict[str, str]] = {}
+    try:
+        entries: list[Any] = given if isinstance(given, list) else [None]
+        for entry in entries:
+            origin, items = entry["origin"], entry.get("localStorage", [])
+            if policy.site_of(url_key(origin)) is site and items:
+                storage[str(origin)] = {str(item["name"]): str(item["value"]) for item in items}
+    except (TypeError, KeyError, AttributeError, NotAWebUrl) as error:
+        raise _wrong(source, site, "has origins that make no sense") from error
+    return storage
+
+
+def _header(value: str, name: str, site: SitePolicy) -> str:
+    text = value.strip()
+    if not text or not text.isprintable() or not text.isascii():
+        raise SettingError(
+            f"The header {name} for {site.name} has a value that no header can have; give one line of printable ASCII."
+        )
+    return text
+
+
+def _json(reference: Reference, site: SitePolicy) -> object:
+    try:
+        return json.loads(_read(reference, site))
+    except (ValueError, RecursionError) as error:
+        raise _wrong(reference, site, "is no JSON") from error
+
+
+def _read(reference: Reference, site: SitePolicy) -> str:
+    if reference.kind == "env":
+        if (value := os.environ.get(reference.name)) is None:
+            raise _wrong(reference, site, "is not set")
+        return value
+    try:
+        with Path(reference.name).open("rb") as file:
+            data = file.read(MAX_SECRET_BYTES + 1)
+        if len(data) > MAX_SECRET_BYTES:
+            raise _wrong(reference, site, f"is larger than {MAX_SECRET_BYTES} bytes")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise _wrong(reference, site, f"cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise _wrong(reference, site, "is not UTF-8 text") from error
+
+
+def _wrong(reference: Reference, site: SitePolicy, what: str) -> SettingError:
+    text = str(reference)
+    return SettingError(
+        f"{text[0].upper()}{text[1:]}, which the policy names for {site.name}, {what}; mend it or the policy."
+    )

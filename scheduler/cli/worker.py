@@ -38,6 +38,8 @@ _RUN = RunSettings()
 @click.option("--s3-region", metavar="NAME")
 @click.option("--s3-encryption", type=click.Choice(["AES256", "aws:kms", "aws:kms:dsse"]))
 @click.option("--s3-kms-key", metavar="KEY")
+@click.option("--policy", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
+@click.option("--allow-private", is_flag=True, help="Let pages reach loopback and private addresses.")
 @click.option("--browser", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER].")
 @click.option("--name", help="How the worker is called in logs; default: host and process.")
 def command(broker: str, stores: tuple[str, ...], batches: int, name: str | None, **given: Any) -> int:
@@ -52,6 +54,7 @@ def command(broker: str, stores: tuple[str, ...], batches: int, name: str | None
     from workers.store import open_store
 
     browser = given.pop("browser")
+    given["allow_private"] = "1" if given["allow_private"] else None
     environment = dict(os.environ)
     if browser:
         environment["PAGESTATE_BROWSER"] = browser

@@ -25,7 +25,7 @@ from workers.broker import Broker, broker_name
 from workers.store import FolderStore, ObjectStore, markers, open_crawl, open_store, read_table, verify_markers
 
 TIMES = FleetTimes(poll=timedelta(seconds=0.3), stall=timedelta(seconds=6))
-QUICK = ["--visibility-timeout", "10", "--claim-lapse", "3"]
+QUICK = ["--visibility-timeout", "10", "--claim-lapse", "3", "--allow-private"]
 
 
 @pytest.fixture(params=["redis", "rabbitmq"])
@@ -135,6 +135,44 @@ def test_a_lost_message_is_sent_again(tmp_path, redis_url, start_pagestate_worke
         round_of.join(240)
         assert not round_of.is_alive()
     assert_every_page_once(store, urls)
+
+
+@pytest.mark.browser
+def test_a_crawl_by_the_command_line_on_workers(s3_url, redis_url, start_pagestate_worker, site):
+    urls = [site.page(f"/{n}", f"<button>page {n}</button>") for n in range(3)]
+    start_pagestate_worker(redis_url, s3_url, *QUICK)
+    command = [sys.executable, "-m", "scheduler.cli"]
+    engine = ["--engine", "celery", "--broker", redis_url]
+    done = subprocess.run(
+        [*command, "crawl", *urls, "--store", s3_url, *engine], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"read_json('{s3_url}/commits/*/*.json')" in done.stdout
+    assert_every_page_once(open_store(s3_url), urls)
+    for verb in "status", "verify":
+        told = subprocess.run(
+            [*command, verb, "--store", s3_url], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert told.returncode == 0, told.stdout + told.stderr
+    # the same command again has nothing to do, and needs no worker
+    again = subprocess.run(
+        [*command, "crawl", *urls, "--store", s3_url, *engine], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert len(markers(open_store(s3_url))) == len({marker.batch_id for marker in markers(open_store(s3_url))})
+
+
+def test_the_celery_engine_needs_a_broker_and_the_local_one_a_folder(s3_url):
+    command = [sys.executable, "-m", "scheduler.cli", "crawl", "http://127.0.0.1:9/", "--store", s3_url]
+    for more, says in (
+        (["--engine", "celery"], "needs a broker; give its URL as --broker"),
+        (["--engine", "celery", "--broker", "redis://127.0.0.1:1/0"], "Cannot reach the broker redis://127.0.0.1:1/0"),
+        ([], "The local engine writes to a folder, not to s3://"),
+    ):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 2
+        assert says in done.stderr
+    assert list(open_store(s3_url).list("")) == []
 
 
 def test_a_message_about_another_store_is_refused(tmp_path, redis_url, start_pagestate_worker, wait_until):

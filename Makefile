@@ -15,10 +15,10 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan oracle differential lock clean ready ready-python
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 crawl: ready ## capture the example site, or SEEDS=urls.txt, into STORE=./store
 	@if [ -n "$$SEEDS" ]; then set -- "$$SEEDS"; else set -- --example; fi; \
@@ -42,6 +42,9 @@ bench: ready ## measure what a page costs, against bare Playwright; what the gua
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
+
+bench-plan: ready-python ## measure the plan of N=1000000 URLs
+	@$(BIN)/python tests/bench/plan.py $(or $(N),1000000)
 
 # The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

@@ -12,6 +12,7 @@ from workers.store.plan import planned_batch, planned_rounds, read_plan, store_p
 from workers.store.reading import (
     committed_batch_ids,
     find_pages,
+    has_capture,
     latest_listings,
     load_capture,
     markers,
@@ -35,6 +36,7 @@ __all__ = [
     "decode_capture",
     "encode_capture",
     "find_pages",
+    "has_capture",
     "latest_listings",
     "load_capture",
     "locked",

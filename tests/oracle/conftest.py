@@ -25,6 +25,12 @@ def harness() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def same_tab(harness: ModuleType) -> ModuleType:
+    """The module `same_tab`."""
+    return _beside("same_tab", Path(__file__).parent)
+
+
+@pytest.fixture(scope="session")
 def outline_harness() -> ModuleType:
     """The module `outline_differential`."""
     return _beside("outline_differential", Path(__file__).parent)

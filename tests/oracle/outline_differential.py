@@ -90,7 +90,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fuzz", type=int, default=30, metavar="N", help="fuzz pages of the seeds 0 to N")
     parser.add_argument("--corpus", action="store_true", help="the real pages too")
-    parser.add_argument("--only", action="append", choices=GROUPS)
+    parser.add_argument("--only", action="append", choices=[*GROUPS, "tabs"])
     parser.add_argument("--seconds", type=float, default=900, help="how long Stagehand may take for a page")
     parser.add_argument("--page", action="append", help="only pages of this name")
     parser.add_argument("--one-process", action="store_true", help="frames of other sites in the process of their page")
@@ -100,7 +100,9 @@ def main() -> int:
     if why_not:
         print(f"The outline is not compared: {why_not}.", file=sys.stderr)
         return 0 if given else 2
-    groups = arguments.only or [group for group in GROUPS if group != "corpus" or arguments.corpus]
+    chosen = arguments.only or [group for group in GROUPS if group != "corpus" or arguments.corpus]
+    # here every group is compared in tabs, so that `tabs` has no pages of its own
+    groups = [group for group in chosen if group != "tabs"]
     executable = find_browser(os.environ.get("PAGESTATE_BROWSER", ""))
     verdicts: list[Verdict] = []
     for group in groups:

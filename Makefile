@@ -41,6 +41,7 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 bench: ready ## measure what a page costs, against bare Playwright, and what its core costs, against its peers
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(BIN)/python tests/bench/core.py $(RECORDED)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline_share.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline.py
 
 # A stamp is written last and holds what it vouches for, so that an interrupted run starts over.

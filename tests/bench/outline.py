@@ -31,7 +31,7 @@ from workers.serialize.outline import serialize_outline
 
 NODES = (5_000, 20_000)
 NODES_A_ROW = 16
-ROUNDS = 4
+ROUNDS = 3
 RUNS = 5
 """Runs of each side in a round; Stagehand's code is compiled by the first ones."""
 SECONDS = 300.0

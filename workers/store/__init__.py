@@ -12,6 +12,7 @@ from workers.store.plan import batches_of_lane, planned_batch, planned_pages, pl
 from workers.store.reading import (
     committed_batch_ids,
     find_pages,
+    has_capture,
     latest_listings,
     load_capture,
     markers,
@@ -36,6 +37,7 @@ __all__ = [
     "decode_capture",
     "encode_capture",
     "find_pages",
+    "has_capture",
     "latest_listings",
     "load_capture",
     "locked",

@@ -15,6 +15,7 @@ from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreDamaged
 from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
+from schemas.profiles import Profile
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of
@@ -39,6 +40,7 @@ class PageDone:
     """A page has its outcome; told as it happens, before the batch is committed."""
 
     url_key: str
+    profile: str
     outcome: Outcome
     degradations: tuple[str, ...]
     duration_ms: float
@@ -73,11 +75,12 @@ class BatchRunner:
         started is left alone. Raises BrowserMissing, StoreError.
         """
         begun = time.monotonic()
-        pages = Counter(host_of(planned.url_key) for planned in batch.pages)
+        looks = [(page, look) for page in batch.pages for look in page.looks(self.settings.profiles)]
+        pages = Counter(host_of(planned.url_key) for planned, _ in looks)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._page(batch, planned, begun, pages[host_of(planned.url_key)]))
-                for planned in batch.pages
+                group.create_task(self._page(batch, planned, profile, begun, pages[host_of(planned.url_key)]))
+                for planned, profile in looks
             ]
         records = [task.result() for task in tasks]
         outcomes = Counter(record.outcome for record in records)
@@ -98,22 +101,26 @@ class BatchRunner:
         )
         return BatchDone(batch.batch_id, committed.result, dict(outcomes))
 
-    async def _page(self, batch: Batch, planned: PlannedPage, begun: float, pages_of_host: int) -> PageRecord:
+    async def _page(
+        self, batch: Batch, planned: PlannedPage, profile: Profile, begun: float, pages_of_host: int
+    ) -> PageRecord:
         if self.stop.is_set():
-            return self.capturer.deferred(batch, planned, STOPPED)
+            return self.capturer.deferred(batch, planned, profile, STOPPED)
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
         async with self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
-                return self.capturer.deferred(batch, planned, STOPPED)
+                return self.capturer.deferred(batch, planned, profile, STOPPED)
             if not in_time:
-                return self.capturer.deferred(batch, planned, "the delay of its host goes beyond the batch's deadline")
+                return self.capturer.deferred(batch, planned, profile, "the delay of its host goes beyond the deadline")
             if time.monotonic() > deadline:
-                return self.capturer.deferred(batch, planned, "the batch's deadline had passed")
-            record = await self.capturer.capture(batch, planned)
+                return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
+            record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
-        self.told(PageDone(record.url_key, record.outcome, tuple(row["degradations"]), row["duration_ms"]))
+        self.told(
+            PageDone(record.url_key, record.profile, record.outcome, tuple(row["degradations"]), row["duration_ms"])
+        )
         return record
 
     def _deadline_seconds(self, pace: Pace | None, pages_of_host: int) -> float:

@@ -17,10 +17,12 @@ from typing import Any
 import click
 
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
+from scheduler.cli.profiles import profiles_of
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import PagestateError, SeedError, SettingError
 from schemas.policy import Policy
+from schemas.profiles import DESKTOP, PROFILES
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 
 _BUDGETS = [f.name for f in fields(Budgets)]
@@ -88,6 +90,15 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    default=[DESKTOP.name],
+    show_default=True,
+    metavar="NAME|FILE",
+    help=f"{', '.join(PROFILES)}, or a TOML file of your own; repeat it to capture each page under several.",
+)
 @click.option("--policy", "policy_file", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
 @click.option(
     "--allow-private",
@@ -115,6 +126,7 @@ def command(
     site_per_process: bool,
     processes: int | None,
     browser: str,
+    profiles: tuple[str, ...],
     policy_file: str | None,
     allow_private: bool,
     as_json: bool,
@@ -138,6 +150,7 @@ def command(
     given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
     settings = replace(
         _DEFAULTS,
+        profiles=profiles_of(profiles),
         budgets=budgets_from(given),
         listing=listing,
         outline=outline,
@@ -241,7 +254,10 @@ def _run_rounds(
         number = 0
         while not stop.is_set():
             lanes: dict[int, list[Batch]] = remaining(store, number)
-            progress.start_round(number, sum(len(b.pages) for batches in lanes.values() for b in batches))
+            batches = [batch for of_lane in lanes.values() for batch in of_lane]
+            progress.start_round(
+                number, sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
+            )
             if lanes:
                 await run_local(store, settings, run, executable, lanes, stop, progress.page_done, progress.batch_done)
             if remaining(store, number):

@@ -23,6 +23,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
 @click.argument("url")
+@click.option("--profile", metavar="NAME", help="Of several that the page was captured under; else the first.")
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--form", type=click.Choice(FORMS), default="listing", show_default=True)
 @click.option(
@@ -32,7 +33,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
     help="Characters of the listing in the page state; default: the crawl's setting, 40000.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-def command(url: str, store_path: str, form: str, truncate: int | None, as_json: bool) -> None:
+def command(url: str, store_path: str, profile: str | None, form: str, truncate: int | None, as_json: bool) -> None:
     """Print what was captured of URL (or of a page id), as of its last round.
 
     \b
@@ -51,7 +52,7 @@ def command(url: str, store_path: str, form: str, truncate: int | None, as_json:
 
     if truncate is not None and form != "page-state":
         raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
-    page = stored_page(store_path, url)
+    page = stored_page(store_path, url, profile)
     if form == "listing" or (form == "outline" and not as_json):
         _show_text(page.row, form, as_json)
     elif form in ("rows", "page-state", "eval"):

@@ -82,7 +82,7 @@ def _database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _load(database: duckdb.DuckDBPyConnection, pages: Iterable[PlannedPage]) -> None:
-    database.execute("CREATE TABLE given (url_key VARCHAR, seed VARCHAR, host VARCHAR)")
+    database.execute("CREATE TABLE given (url_key VARCHAR, seed VARCHAR, profiles VARCHAR[], host VARCHAR)")
     left = iter(pages)
     while chunk := list(islice(left, CHUNK)):
         keys = [page.url_key for page in chunk]
@@ -90,6 +90,7 @@ def _load(database: duckdb.DuckDBPyConnection, pages: Iterable[PlannedPage]) -> 
             "url_key": pa.array(keys),
             # most seeds are their own key
             "seed": pa.array([None if page.seed == page.url_key else page.seed for page in chunk], pa.string()),
+            "profiles": pa.array([list(page.profiles) for page in chunk], pa.list_(pa.string())),
             "host": pa.array(list(map(host_of, keys))),
         }
         _insert(database, "given", pa.table(columns))
@@ -130,19 +131,22 @@ def _rank(database: duckdb.DuckDBPyConnection) -> None:
     database.execute(
         """
         CREATE TABLE pages AS
-        SELECT number, url_key, min(coalesce(seed, url_key)) AS seed
+        SELECT number, url_key, min(coalesce(seed, url_key)) AS seed,
+               arg_min(profiles, coalesce(seed, url_key)) AS profiles
         FROM given JOIN hosts USING (host) ANTI JOIN existing USING (url_key)
         GROUP BY number, url_key
         """
     )
     database.execute("DROP TABLE given")
     database.execute("SET preserve_insertion_order = true")
-    database.execute("CREATE TABLE sorted AS SELECT number, url_key, seed FROM pages ORDER BY number, url_key")
+    database.execute(
+        "CREATE TABLE sorted AS SELECT number, url_key, seed, profiles FROM pages ORDER BY number, url_key"
+    )
     database.execute("DROP TABLE pages")
     database.execute(
         """
         CREATE TABLE ranked AS
-        SELECT lane, s.rowid - first AS rank, number, url_key, seed
+        SELECT lane, s.rowid - first AS rank, number, url_key, seed, profiles
         FROM sorted s JOIN (SELECT number, min(rowid) AS first FROM sorted GROUP BY number) USING (number)
         JOIN hosts USING (number)
         """
@@ -153,7 +157,7 @@ def _rank(database: duckdb.DuckDBPyConnection) -> None:
 def _batches(
     database: duckdb.DuckDBPyConnection, crawl: str, round_number: int, size: int, following: dict[int, int]
 ) -> Iterator[Batch]:
-    sorted_pages = database.execute("SELECT lane, url_key, seed FROM ranked ORDER BY lane, rank, number")
+    sorted_pages = database.execute("SELECT lane, url_key, seed, profiles FROM ranked ORDER BY lane, rank, number")
     reader: Any = sorted_pages.to_arrow_reader(CHUNK)
     lane = -1
     waiting: list[PlannedPage] = []
@@ -165,13 +169,13 @@ def _batches(
         return Batch(crawl, round_number, lane, sequence, identity, tuple(waiting))
 
     for rows in reader:
-        columns = (rows.column(name).to_pylist() for name in ("lane", "url_key", "seed"))
-        for of_lane, key, seed in zip(*columns, strict=True):
+        columns = (rows.column(name).to_pylist() for name in ("lane", "url_key", "seed", "profiles"))
+        for of_lane, key, seed, profiles in zip(*columns, strict=True):
             if waiting and (of_lane != lane or len(waiting) == size):
                 yield made()
                 waiting = []
             lane = of_lane
-            waiting.append(PlannedPage(key, seed))
+            waiting.append(PlannedPage(key, seed, tuple(profiles)))
     if waiting:
         yield made()
 

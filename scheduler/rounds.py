@@ -64,8 +64,15 @@ def next_round(
     # The markers know how their URLs ended, so files without such a row are not opened.
     of = [marker for marker in markers(store, round_number) if not set(outcomes).isdisjoint(marker.outcomes)]
     wanted = pc.field("outcome").isin(sorted(outcomes)) & pc.field("retryable")
-    rows = read_table(store, "listings", ["url_key", "seed"], wanted, of=of).to_pylist()
-    pages = [PlannedPage(str(row["url_key"]), str(row["seed"])) for row in rows]
+    rows = read_table(store, "listings", ["url_key", "seed", "profile"], wanted, of=of).to_pylist()
+    lacking: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in rows:
+        lacking[str(row["url_key"]), str(row["seed"])].add(str(row["profile"]))
+    everything = {profile.name for profile in settings.profiles}
+    pages = [
+        PlannedPage(key, seed, () if names == everything else tuple(sorted(names)))
+        for (key, seed), names in lacking.items()
+    ]
     return plan_round(store, crawl, round_number + 1, pages, settings)
 
 

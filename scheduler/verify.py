@@ -52,6 +52,7 @@ def verify(store: ObjectStore, *, contents: bool = True) -> Verified:
     """Verify a store; `contents` reads every byte, else only names and sizes are looked at. Raises StoreError."""
     found = Verified()
     crawl = open_crawl(store, None, None)
+    settings = CrawlSettings.from_json(crawl.settings)
     known = markers(store)
     found.committed = len(known)
     found.problems += verify_markers(store, hashes=contents)
@@ -70,7 +71,7 @@ def verify(store: ObjectStore, *, contents: bool = True) -> Verified:
                     " restore the plan from a copy."
                 )
             elif contents:
-                found.problems += _contents_problems(store, batch, marker, crawl.crawl)
+                found.problems += _contents_problems(store, batch, marker, crawl.crawl, settings)
                 found.pages += sum(marker.outcomes.values())
             else:
                 found.pages += sum(marker.outcomes.values())
@@ -125,7 +126,9 @@ def _plan_problems(batches: Iterable[Batch], number: int, where: str) -> Iterato
             )
 
 
-def _contents_problems(store: ObjectStore, batch: Batch, marker: Marker, crawl: str) -> Iterator[str]:
+def _contents_problems(
+    store: ObjectStore, batch: Batch, marker: Marker, crawl: str, settings: CrawlSettings
+) -> Iterator[str]:
     """What in the files of a batch does not belong together."""
     what = f"Batch {batch.batch_id} of round {batch.round} in {store.where}"
     try:
@@ -137,11 +140,10 @@ def _contents_problems(store: ObjectStore, batch: Batch, marker: Marker, crawl: 
     except StoreDamaged as error:
         yield str(error)
         return
-    profiles = sorted({row["profile"] for row in rows}) or [""]
-    wanted = Counter((page.url_key, profile) for page in batch.pages for profile in profiles)
+    wanted = Counter((page.url_key, look.name) for page in batch.pages for look in page.looks(settings.profiles))
     given = Counter((row["url_key"], row["profile"]) for row in rows)
     for (key, profile), times in sorted((wanted - given).items()):
-        yield f"{what} lacks {times} row of {key} (profile {profile or 'any'}); restore its files from a copy."
+        yield f"{what} lacks {times} row of {key} (profile {profile}); restore its files from a copy."
     for (key, profile), times in sorted((given - wanted).items()):
         yield f"{what} has {times} row too many of {key} (profile {profile}); restore its files from a copy."
     if Counter(row["outcome"] for row in rows) != Counter(marker.outcomes):

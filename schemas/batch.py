@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+
+from schemas.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPage:
-    """One URL of a batch: its key, and the seed as it was given (without userinfo)."""
+    """One URL of a batch: its key, the seed as it was given (without userinfo), and the profiles that it still lacks.
+
+    No profiles means all of the crawl's.
+    """
 
     url_key: str
     seed: str
+    profiles: tuple[str, ...] = ()
+
+    def looks(self, profiles: Sequence[Profile]) -> list[Profile]:
+        """Those of a crawl's profiles that the page is to be captured under."""
+        return [profile for profile in profiles if not self.profiles or profile.name in self.profiles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +44,5 @@ class Batch:
     def decode(cls, data: bytes) -> Batch:
         """The batch of a message; an unknown or missing field is an error."""
         raw = json.loads(data)
-        pages = tuple(PlannedPage(**page) for page in raw.pop("pages"))
+        pages = tuple(PlannedPage(**page | {"profiles": tuple(page["profiles"])}) for page in raw.pop("pages"))
         return cls(pages=pages, **raw)

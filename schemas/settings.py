@@ -15,36 +15,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from schemas.errors import SettingError
 from schemas.identifiers import settings_hash
 from schemas.policy import NO_POLICY, Policy
+from schemas.profiles import DESKTOP, Profile
 
 RobotsMode: TypeAlias = Literal["remote", "always"]
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A named way of looking at a page; the name is part of a page's identity."""
-
-    name: str
-    viewport_width: int
-    viewport_height: int
-    scale: float
-    locale: str
-    time_zone: str
-    user_agent: str
-    """Empty means the browser's own, which says that it is headless; the one in use is recorded in every row."""
-    touch: bool
-
-
-DESKTOP = Profile(
-    name="desktop",
-    viewport_width=1280,
-    viewport_height=1100,
-    scale=1.0,
-    locale="en-US",
-    time_zone="UTC",
-    user_agent="",
-    touch=False,
-)
-PROFILES: dict[str, Profile] = {p.name: p for p in (DESKTOP,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +103,8 @@ MAX_LISTING_NUMBER: Final = 10**9
 class CrawlSettings:
     """What shapes the rows of a crawl."""
 
-    profile: Profile = DESKTOP
+    profiles: tuple[Profile, ...] = (DESKTOP,)
+    """Each URL is captured under every one of them; their names differ."""
     budgets: Budgets = field(default_factory=Budgets)
     listing: ListingSettings = field(default_factory=ListingSettings)
     outline: OutlineSettings = field(default_factory=OutlineSettings)
@@ -194,6 +168,8 @@ def _shaped(default: Any, stored: Any, path: str) -> Any:
     if isinstance(default, timedelta):
         return timedelta(seconds=stored)
     if isinstance(default, tuple):
+        if default and is_dataclass(default[0]):
+            return tuple(_shaped(default[0], item, path) for item in stored)
         return tuple(stored)
     if not is_dataclass(default):
         return stored

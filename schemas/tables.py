@@ -215,5 +215,6 @@ PLAN = pa.schema(
         _required("host", _TEXT),
         _required("url_key", _TEXT),
         _required("seed", _TEXT),
+        _required("profiles", pa.list_(pa.field("item", _TEXT, nullable=False))),  # those it lacks; none is all
     ]
 ).with_metadata({"table": "plan", "schema_version": str(SCHEMA_VERSION)})

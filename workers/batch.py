@@ -17,6 +17,7 @@ from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreDamaged
 from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
+from schemas.profiles import Profile
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of
@@ -44,6 +45,7 @@ class PageDone:
     """A page has its outcome; told as it happens, before the batch is committed."""
 
     url_key: str
+    profile: str
     outcome: Outcome
     degradations: tuple[str, ...]
     duration_ms: float
@@ -108,12 +110,15 @@ class BatchRunner:
         """
         execution = execution or Execution.alone()
         begun = time.monotonic()
-        pages = Counter(host_of(planned.url_key) for planned in batch.pages)
-        turns = asyncio.Semaphore(1 if execution.losses.careful else len(batch.pages))
+        looks = [(page, look) for page in batch.pages for look in page.looks(self.settings.profiles)]
+        pages = Counter(host_of(planned.url_key) for planned, _ in looks)
+        turns = asyncio.Semaphore(1 if execution.losses.careful else len(looks))
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._page(batch, planned, begun, pages[host_of(planned.url_key)], execution, turns))
-                for planned in batch.pages
+                group.create_task(
+                    self._page(batch, planned, profile, begun, pages[host_of(planned.url_key)], execution, turns)
+                )
+                for planned, profile in looks
             ]
         records = [task.result() for task in tasks]
         outcomes = Counter(record.outcome for record in records)
@@ -140,34 +145,39 @@ class BatchRunner:
         self,
         batch: Batch,
         planned: PlannedPage,
+        profile: Profile,
         begun: float,
         pages_of_host: int,
         execution: Execution,
         turns: asyncio.Semaphore,
     ) -> PageRecord:
         if self.stop.is_set():
-            return self.capturer.deferred(batch, planned, STOPPED)
+            return self.capturer.deferred(batch, planned, profile, STOPPED)
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
         async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
-                return self.capturer.deferred(batch, planned, STOPPED)
+                return self.capturer.deferred(batch, planned, profile, STOPPED)
             if not in_time:
-                return self.capturer.deferred(batch, planned, "the delay of its host goes beyond the batch's deadline")
+                return self.capturer.deferred(batch, planned, profile, "the delay of its host goes beyond the deadline")
             if time.monotonic() > deadline:
-                return self.capturer.deferred(batch, planned, "the batch's deadline had passed")
+                return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
             if execution.may_not_start:
-                return self.capturer.deferred(batch, planned, "the batch's claim was lost")
-            if execution.losses.quarantined(planned.url_key):
-                losses = execution.losses.alone[planned.url_key]
-                record = self.capturer.quarantined(batch, planned, losses)
+                return self.capturer.deferred(batch, planned, profile, "the batch's claim was lost")
+            # a URL key has no fragment, so that this is the name of one look at one page
+            look = f"{planned.url_key}#{profile.name}"
+            if execution.losses.quarantined(look):
+                losses = execution.losses.alone[look]
+                record = self.capturer.quarantined(batch, planned, profile, losses)
                 await asyncio.to_thread(self._store_bundle, batch, planned, record, losses)
             else:
-                async with _journaled(execution.journal, planned.url_key):
-                    record = await self.capturer.capture(batch, planned)
+                async with _journaled(execution.journal, look):
+                    record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
-        self.told(PageDone(record.url_key, record.outcome, tuple(row["degradations"]), row["duration_ms"]))
+        self.told(
+            PageDone(record.url_key, record.profile, record.outcome, tuple(row["degradations"]), row["duration_ms"])
+        )
         return record
 
     def _store_bundle(self, batch: Batch, planned: PlannedPage, record: PageRecord, losses: int) -> None:
@@ -175,6 +185,7 @@ class BatchRunner:
         bundle = {
             "url_key": planned.url_key,
             "page_id": record.page_id,
+            "profile": record.profile,
             "batch_id": batch.batch_id,
             "losses": losses,
             "pagestate_version": PAGESTATE_VERSION,
@@ -192,13 +203,13 @@ class BatchRunner:
 
 
 @asynccontextmanager
-async def _journaled(journal: Journal | None, url_key: str) -> AsyncIterator[None]:
+async def _journaled(journal: Journal | None, look: str) -> AsyncIterator[None]:
     """A page is on record while it is in flight."""
     if journal is None:
         yield
         return
-    await journal.enter(url_key)
+    await journal.enter(look)
     try:
         yield
     finally:
-        await journal.leave(url_key)
+        await journal.leave(look)

@@ -1,8 +1,9 @@
-"""A journal names the URLs that an execution of a batch has in flight, so that a page that kills its worker is found.
+"""A journal names what an execution of a batch has in flight, so that a page that kills its worker is found.
 
-It is written before a page is started and after it has ended. What an execution that was lost had in flight then
-tells: in company a page may be innocent, alone it is not. So after a loss a batch goes on in careful mode, one page at
-a time, and a page that was alone in flight at two losses is `quarantined`.
+An entry is one look at a page: its URL and profile. It is written before the page is started and taken out after it
+has ended. What an execution that was lost had in flight then tells: in company a page may be innocent, alone it is not.
+So after a loss a batch goes on in careful mode, one page at a time, and a page that was alone in flight at two losses
+is `quarantined`.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ class Losses:
 
     executions: int = 0
     alone: Counter[str] = field(default_factory=Counter)
-    """How often each URL key was alone in flight when an execution was lost."""
+    """How often each look at a page was alone in flight when an execution was lost."""
 
     @property
     def careful(self) -> bool:
         """Whether the batch is to go on one page at a time."""
         return self.executions > 0
 
-    def quarantined(self, url_key: str) -> bool:
+    def quarantined(self, look: str) -> bool:
         """Whether a page is not to be fetched any more."""
-        return self.alone[url_key] >= LOSSES_TO_QUARANTINE
+        return self.alone[look] >= LOSSES_TO_QUARANTINE
 
 
 class Journal:
@@ -48,14 +49,14 @@ class Journal:
         self._tag: str | None = None
         self._writing = asyncio.Lock()
 
-    async def enter(self, url_key: str) -> None:
+    async def enter(self, look: str) -> None:
         """A page is about to be started; it is on record when this returns. Raises StoreError."""
-        self._in_flight.add(url_key)
+        self._in_flight.add(look)
         await self._write()
 
-    async def leave(self, url_key: str) -> None:
+    async def leave(self, look: str) -> None:
         """A page has ended. Raises StoreError."""
-        self._in_flight.discard(url_key)
+        self._in_flight.discard(look)
         await self._write()
 
     async def close(self) -> None:

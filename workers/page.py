@@ -22,6 +22,7 @@ from schemas.errors import BrowserLost, BrowserMissing, ChannelError, PageFailed
 from schemas.identifiers import page_id
 from schemas.outcomes import Degradation, Outcome, Stage, is_retryable
 from schemas.policy import NO_POLICY, Policy, user_agent_of
+from schemas.profiles import Profile
 from schemas.records import PageRecord, Row, StageResult
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of, site_of, without_userinfo
@@ -50,6 +51,7 @@ class _Page:
     """What is known of a page so far."""
 
     planned: PlannedPage
+    profile: Profile
     started: float
     started_at: datetime
     stages: list[StageResult] = field(default_factory=list)
@@ -110,12 +112,12 @@ class PageCapturer:
         self._guard = guard
         self._big_page = asyncio.Semaphore(1)
 
-    async def capture(self, batch: Batch, planned: PlannedPage) -> PageRecord:
-        """The record of one page.
+    async def capture(self, batch: Batch, planned: PlannedPage, profile: Profile | None = None) -> PageRecord:
+        """The record of one page under one profile, the crawl's first if none is given.
 
         Raises BrowserMissing only: without a browser there is nothing to record.
         """
-        page = _Page(planned, time.perf_counter(), self._now())
+        page = _Page(planned, profile or self._settings.profiles[0], time.perf_counter(), self._now())
         detail: str | None = None
         outcome: Outcome
         try:
@@ -137,14 +139,14 @@ class PageCapturer:
             outcome, detail = "protocol_error", page.processed.error
         return self._record(batch, page, outcome, detail)
 
-    def deferred(self, batch: Batch, planned: PlannedPage, detail: str) -> PageRecord:
+    def deferred(self, batch: Batch, planned: PlannedPage, profile: Profile, detail: str) -> PageRecord:
         """The record of a page that was not started."""
-        return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "deferred", detail)
+        return self._record(batch, _Page(planned, profile, time.perf_counter(), self._now()), "deferred", detail)
 
-    def quarantined(self, batch: Batch, planned: PlannedPage, losses: int) -> PageRecord:
+    def quarantined(self, batch: Batch, planned: PlannedPage, profile: Profile, losses: int) -> PageRecord:
         """The record of a page that is not fetched any more, because it was alone in flight at so many losses."""
         detail = f"it was alone in flight when a worker was lost, {losses} times"
-        return self._record(batch, _Page(planned, time.perf_counter(), self._now()), "quarantined", detail)
+        return self._record(batch, _Page(planned, profile, time.perf_counter(), self._now()), "quarantined", detail)
 
     async def crawl_delay(self, url_key: str) -> timedelta:
         """What the robots.txt of a URL's host asks for between two pages; no host that the policy refuses is asked."""
@@ -190,7 +192,7 @@ class PageCapturer:
         page.facts = await self._supervisor.facts()
         key = page.planned.url_key
         async with (
-            self._supervisor.page_session(settings.profile) as session,
+            self._supervisor.page_session(page.profile) as session,
             Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)) as door,
         ):
             page.visit = session.visit
@@ -264,7 +266,7 @@ class PageCapturer:
         return columns
 
     def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
-        settings, visit, processed = self._settings, page.visit, page.processed
+        settings, profile, visit, processed = self._settings, page.profile, page.visit, page.processed
         key = page.planned.url_key
         degradations: set[Degradation] = set(page.taking.degradations)
         if processed is not None:
@@ -292,12 +294,12 @@ class PageCapturer:
             "title": visit.title,
             "started_at": page.started_at,
             "duration_ms": (time.perf_counter() - page.started) * 1000,
-            "viewport_width": settings.profile.viewport_width,
-            "viewport_height": settings.profile.viewport_height,
-            "scale": settings.profile.scale,
-            "locale": settings.profile.locale,
-            "time_zone": settings.profile.time_zone,
-            "user_agent": user_agent_of(facts.user_agent, settings.profile.user_agent, self._policy) if facts else None,
+            "viewport_width": profile.viewport_width,
+            "viewport_height": profile.viewport_height,
+            "scale": profile.scale,
+            "locale": profile.locale,
+            "time_zone": profile.time_zone,
+            "user_agent": user_agent_of(facts.user_agent, profile.user_agent, self._policy) if facts else None,
             "pagestate_version": PAGESTATE_VERSION,
             "schema_version": SCHEMA_VERSION,
             "settings_hash": settings.hash(),
@@ -322,8 +324,8 @@ class PageCapturer:
             row = {name: _without(value, own.secrets()) for name, value in row.items()}
         return PageRecord(
             url_key=key,
-            page_id=page_id(batch.crawl, batch.round, key, settings.profile.name),
-            profile=settings.profile.name,
+            page_id=page_id(batch.crawl, batch.round, key, profile.name),
+            profile=profile.name,
             outcome=outcome,
             listing=row,
             selector_map=processed.selector_map if processed else [],

@@ -12,9 +12,10 @@ from scheduler.cli.show import printable
 
 @click.command(epilog="Example: pagestate agree http://127.0.0.1:8741/form.html --store ./store")
 @click.argument("url")
+@click.option("--profile", metavar="NAME", help="Of several that the page was captured under; else the first.")
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one with the score, one for each difference.")
-def command(url: str, store_path: str, as_json: bool) -> None:
+def command(url: str, store_path: str, profile: str | None, as_json: bool) -> None:
     """Print which elements of URL (or of a page id) only the listing or only the outline knows.
 
     The score is the share that both know, of the elements that either calls actionable. Made from the stored capture.
@@ -23,7 +24,7 @@ def command(url: str, store_path: str, as_json: bool) -> None:
     from workers.serialize.agreement import agreement
     from workers.serialize.listing import serialize_listing
 
-    page = stored_page(store_path, url)
+    page = stored_page(store_path, url, profile)
     final, outline = page.both()
     found = agreement(serialize_listing(final.view.tree, final=final), outline)
     counts = {

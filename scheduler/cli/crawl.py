@@ -16,10 +16,12 @@ import click
 
 from scheduler.cli.engine_options import EngineGiven, engine_options
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
+from scheduler.cli.profiles import profiles_of
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import PlannedPage
 from schemas.errors import SeedError, SettingError
 from schemas.policy import Policy
+from schemas.profiles import DESKTOP, PROFILES
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
 
 _BUDGETS = [f.name for f in fields(Budgets)]
@@ -89,6 +91,15 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--browser", default="", envvar="PAGESTATE_BROWSER", metavar="PATH", help="Chromium to use [PAGESTATE_BROWSER]."
 )
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    default=[DESKTOP.name],
+    show_default=True,
+    metavar="NAME|FILE",
+    help=f"{', '.join(PROFILES)}, or a TOML file of your own; repeat it to capture each page under several.",
+)
 @click.option("--policy", "policy_file", metavar="FILE", help="TOML: permitted sites, and how they are visited.")
 @click.option(
     "--allow-private",
@@ -117,6 +128,7 @@ def command(
     site_per_process: bool,
     processes: int | None,
     browser: str,
+    profiles: tuple[str, ...],
     policy_file: str | None,
     allow_private: bool,
     as_json: bool,
@@ -140,6 +152,7 @@ def command(
     budgets = {name.removeprefix("budget_"): value for name, value in others.items() if name.startswith("budget_")}
     settings = replace(
         _DEFAULTS,
+        profiles=profiles_of(profiles),
         budgets=budgets_from({name: value for name, value in budgets.items() if value is not None}),
         listing=listing,
         outline=outline,

@@ -60,7 +60,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
                 def told(batch: BatchDone) -> None:
                     for outcome, count in batch.outcomes.items():
                         for _ in range(count):
-                            page_done(PageDone("", outcome, (), 0.0))
+                            page_done(PageDone("", "", outcome, (), 0.0))
                     batch_done(batch)
 
                 await run_fleet(store, broker, lanes, stop, told, FleetTimes(), given.window)
@@ -98,7 +98,10 @@ def run_rounds(
         number = 0
         while not stop.is_set():
             lanes: dict[int, list[Batch]] = remaining(store, number)
-            progress.start_round(number, sum(len(b.pages) for batches in lanes.values() for b in batches))
+            batches = [batch for of_lane in lanes.values() for batch in of_lane]
+            progress.start_round(
+                number, sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
+            )
             if lanes:
                 await engine(lanes, stop, progress.page_done, progress.batch_done)
             if remaining(store, number):

@@ -23,6 +23,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
 @click.argument("url")
+@click.option("--profile", metavar="NAME", help="Of several that the page was captured under; else the first.")
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--form", type=click.Choice(FORMS), default="listing", show_default=True)
 @click.option(
@@ -37,6 +38,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
 def command(
     url: str,
     store_path: str,
+    profile: str | None,
     form: str,
     truncate: int | None,
     focus: str | None,
@@ -64,7 +66,7 @@ def command(
         raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
     if (focus is not None or ignore) and form != "outline":
         raise click.BadParameter(f"--focus and --ignore are for --form outline, and the form is {form}")
-    page = stored_page(store_path, url)
+    page = stored_page(store_path, url, profile)
     if form == "outline" and (focus is not None or ignore or page.has_capture_only("outline")):
         _show_outline(page, focus, ignore, as_json)
     elif form == "listing" or (form == "outline" and not as_json):

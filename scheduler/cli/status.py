@@ -16,11 +16,13 @@ def command(store_path: str, as_json: bool) -> None:
     from rich.table import Table
 
     from scheduler.rounds import remaining
+    from schemas.settings import CrawlSettings
     from workers.store import open_crawl, outcomes_by_round, planned_rounds
     from workers.store.opening import open_store
 
     store = open_store(store_path, reading=True)
-    crawl = open_crawl(store, None, None).crawl
+    found = open_crawl(store, None, None)
+    crawl, profiles = found.crawl, CrawlSettings.from_json(found.settings).profiles
     counted = outcomes_by_round(store)
     lines = []
     for number in planned_rounds(store):
@@ -30,7 +32,7 @@ def command(store_path: str, as_json: bool) -> None:
                 "crawl": crawl,
                 "round": number,
                 "committed": sum(counted.get(number, {}).values()),
-                "waiting": sum(len(batch.pages) for batch in left),
+                "waiting": sum(len(page.looks(profiles)) for batch in left for page in batch.pages),
                 "waiting_batches": len(left),
                 "outcomes": counted.get(number, {}),
             }

@@ -77,8 +77,11 @@ class StoredPage:
             raise PageUnreadable(f"The capture of {url} makes no sense ({error}); capture the page again.") from error
 
 
-def stored_page(store_path: str, url: str) -> StoredPage:
-    """The page of a URL or a page id, as of its last round. Raises SeedError where the store has none."""
+def stored_page(store_path: str, url: str, profile: str | None = None) -> StoredPage:
+    """The page of a URL or a page id, as of its last round; `profile` None takes the first of the crawl's that has it.
+
+    Raises SeedError where the store has none.
+    """
     store = open_store(store_path, reading=True)
     crawl = open_crawl(store, None, None)
     pages = find_pages(store, url)
@@ -87,4 +90,12 @@ def stored_page(store_path: str, url: str) -> StoredPage:
             f"The store {store_path} has no page {url}; pagestate status --store {store_path} tells what it has."
         )
     settings = CrawlSettings.from_json(crawl.settings)
-    return StoredPage(store, pages[0], settings.listing, settings.outline)
+    names = [one.name for one in settings.profiles]
+    if profile is not None and profile not in names:
+        raise SeedError(f"The crawl in {store_path} has no profile {profile}; it has {', '.join(names)}.")
+    place = {name: number for number, name in enumerate([profile] if profile is not None else names)}
+    of_profile = [page for page in pages if page["profile"] in place]
+    if not of_profile:
+        raise SeedError(f"The store {store_path} has no page {url} under the profile {profile}.")
+    first = min(of_profile, key=lambda page: (-page["round"], place[page["profile"]]))
+    return StoredPage(store, first, settings.listing, settings.outline)

@@ -20,6 +20,7 @@ MAX_STORIES = 20
 
 @click.command(epilog="Example: pagestate why http://127.0.0.1:8741/form.html --match 'Sign up' --store ./store")
 @click.argument("url")
+@click.option("--profile", metavar="NAME", help="Of several that the page was captured under; else the first.")
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--match", metavar="TEXT", help="Elements with this in their text, accessible name or an attribute.")
 @click.option("--css", metavar="SELECTOR", help="Elements that a CSS selector matches, in every frame and shadow tree.")
@@ -34,6 +35,7 @@ MAX_STORIES = 20
 def command(
     url: str,
     store_path: str,
+    profile: str | None,
     match: str | None,
     css: str | None,
     backend_id: int | None,
@@ -48,7 +50,7 @@ def command(
 
     if sum(given is not None for given in (match, css, backend_id)) != 1 or match == "":
         raise click.UsageError("Give one of --match TEXT, --css SELECTOR and --backend-id N")
-    page = stored_page(store_path, url)
+    page = stored_page(store_path, url, profile)
     final = page.final()
     nodes = _found(final.view.tree, match, css, backend_id)
     asked = f"--match {match}" if match is not None else f"--css {css}" if css is not None else f"node {backend_id}"

@@ -255,7 +255,7 @@ def test_a_page_that_kills_its_workers_is_quarantined_and_its_neighbours_are_not
         worker = start_worker(visibility_timeout="8", claim_lapse="3")
         assert held.asked.wait(120)
         if death > 1:  # alone: it comes first, and the others wait for it
-            wait_until(lambda: in_flight(store, journals)[-1:] == [[held.url]] and True, "it is alone on record")
+            wait_until(lambda: in_flight(store, journals)[-1:] == [[f"{held.url}#desktop"]], "it is alone on record")
         held.asked.clear()
         worker.kill()
         wait_until(lambda n=death: len(in_flight(store, journals)) == n, "each loss has left a journal")

@@ -75,6 +75,7 @@ def crawl(urls: Sequence[str], store: Path, *arguments: str) -> None:
     seeds = store.with_suffix(".txt")
     seeds.write_text("\n".join(urls) + "\n")
     program = [str(Path(sys.executable).parent / "pagestate"), "crawl", str(seeds), "--store", str(store), *arguments]
+    program.append("--allow-private")
     done = subprocess.run([*program, "--concurrency", "3"], capture_output=True, text=True, errors="replace")
     if done.returncode:
         raise RuntimeError(f"pagestate crawl ended with {done.returncode}: {done.stderr[-1000:]}")

@@ -150,7 +150,7 @@ async def guarded(browser_path: Path):
         guard = await Guard.start(rules, resolve=resolve)
         supervisor = Supervisor(browser_path, CrawlSettings(), proxy=guard.proxy)
         opened.append((guard, supervisor))
-        session = await supervisor.page_session(CrawlSettings().profile).__aenter__()
+        session = await supervisor.page_session(CrawlSettings().profiles[0]).__aenter__()
         if before is not None:
             await before(guard)
         await session.navigate(url, Budgets())

@@ -23,7 +23,8 @@ from playwright.async_api import Error as PlaywrightError
 
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError
 from schemas.policy import NO_POLICY, Policy, user_agent_of
-from schemas.settings import CrawlSettings, Profile
+from schemas.profiles import Profile
+from schemas.settings import CrawlSettings
 from workers.browser.channel import Channel
 from workers.browser.orphans import own_folder, sweep_orphans
 from workers.browser.session import PageSession
@@ -225,6 +226,7 @@ class Supervisor:
             timezone_id=profile.time_zone,
             user_agent=user_agent_of(launched.facts.user_agent, profile.user_agent, self._policy),
             has_touch=profile.touch,
+            is_mobile=profile.mobile,
             accept_downloads=False,
             service_workers="block",
         )

@@ -107,7 +107,10 @@ def _planned(columns: dict[str, list[Any]], start: int, end: int, where: str) ->
         lane=columns["lane"][start],
         sequence=columns["sequence"][start],
         batch_id=columns["batch_id"][start],
-        pages=tuple(map(PlannedPage, columns["url_key"][start:end], columns["seed"][start:end])),
+        pages=tuple(
+            PlannedPage(columns["url_key"][row], columns["seed"][row], tuple(columns["profiles"][row]))
+            for row in range(start, end)
+        ),
     )
     keys = [page.url_key for page in batch.pages]
     if batch.batch_id != identifiers.batch_id(batch.crawl, batch.round, batch.lane, batch.sequence, keys):
@@ -127,6 +130,7 @@ def _table(batches: Sequence[Batch]) -> pa.Table:
         [host_of(page.url_key) for _, _, page in pages],
         [page.url_key for _, _, page in pages],
         [page.seed for _, _, page in pages],
+        [list(page.profiles) for _, _, page in pages],
     ]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, PLAN, strict=True)]
     return pa.Table.from_arrays(arrays, schema=PLAN)

@@ -90,7 +90,8 @@ def test_two_workers_share_a_crawl(store, broker_url, start_pagestate_worker, si
     start(store, urls, lanes=4, batch_size=2)
     # When two workers are there and a scheduler
     for _ in range(2):
-        start_pagestate_worker(broker_url, store.where, *QUICK)
+        # claims lapse as late as they do in earnest: on a busy machine a living holder may be slow to renew
+        start_pagestate_worker(broker_url, store.where, "--allow-private")
     with scheduled(store, broker_url) as round_of:
         round_of.join(240)
         assert not round_of.is_alive(), "the round is not over"

@@ -45,7 +45,7 @@ LISTINGS = pa.schema(
         pa.field("outcome_detail", _TEXT),  # in whose words: browser error code, exception text
         _required("retryable", pa.bool_()),
         _required("degradations", pa.list_(pa.field("item", _TEXT, nullable=False))),  # sorted
-        pa.field("settle_reason", _TEXT),  # quiet | quiet_cap | load_cap | blocked
+        pa.field("settle_reason", _TEXT),  # workers.browser.visit.SettleReason
         # fetch
         pa.field("final_url", _TEXT),
         pa.field("status", pa.int32()),
@@ -100,7 +100,14 @@ LISTINGS = pa.schema(
         _required("payload_bytes", pa.int64()),  # of all raw payloads
         _required("dialogs", pa.int64()),
         _required("popups", pa.int64()),
-        _required("downloads", pa.int64()),
+        _required("downloads", pa.int64()),  # refused
+        _required("files", pa.list_(pa.field("item", _TEXT, nullable=False))),  # of these the first, name and type
+        _required("service_workers", pa.int64()),  # refused
+        _required("client_redirects", pa.int64()),  # documents by which the page replaced itself
+        _required("requests", pa.int64()),
+        _required("response_bytes", pa.int64()),  # of all responses, decoded
+        # URLs of requests still under way when the page was taken, the first
+        _required("pending", pa.list_(pa.field("item", _TEXT, nullable=False))),
     ]
 )
 

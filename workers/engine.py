@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,11 @@ from schemas.errors import PagestateError, StoreDamaged, StoreMismatch
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, BatchRunner, PageDone
 from workers.browser.supervisor import Supervisor
+from workers.browser.watchdog import Watchdog
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
-from workers.process import process_pool
+from workers.pool import ProcessPool
 from workers.store import ObjectStore, open_crawl, planned_batch, read_marker
 
 
@@ -39,23 +39,6 @@ class EngineLoop(asyncio.SelectorEventLoop):
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         kwargs.setdefault("start_new_session", True)
         return await super().subprocess_exec(*args, **kwargs)
-
-
-class _Pool:
-    """The process pool, replaced when one of its processes died."""
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._pool = process_pool(processes)
-
-    def __call__(self) -> ProcessPoolExecutor:
-        if getattr(self._pool, "_broken", False):
-            self._pool.shutdown(wait=False)
-            self._pool = process_pool(self._processes)
-        return self._pool
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(slots=True)
@@ -84,16 +67,23 @@ class Engine:
         self._stop = stop
         self._gate = HostGate(run.host_concurrency, run.host_delay, time.monotonic)
         self._slots = asyncio.Semaphore(run.concurrency)
-        self._pool = _Pool(run.processes)
+        self._pool = ProcessPool(run.processes)
         self._crews: dict[CrawlSettings, _Crew] = {}
         self._changing = asyncio.Lock()
+        self._watchdog = Watchdog(run.wedged_after, self._kill_browsers)
 
     async def __aenter__(self) -> Self:
+        self._watchdog.start()
         return self
+
+    def _kill_browsers(self) -> None:
+        for crew in tuple(self._crews.values()):
+            crew.supervisor.kill()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._watchdog.stop()
         self._pool.close()
         crews, self._crews = self._crews, {}
         for crew in crews.values():
@@ -124,10 +114,10 @@ class Engine:
     async def _crew(self, settings: CrawlSettings) -> _Crew:
         for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
             await self._crews.pop(other).close()
-        supervisor = Supervisor(self._browser, settings)
+        supervisor = Supervisor(self._browser, settings, self._run.limits)
         facts = await supervisor.facts()
         robots = Robots(settings.robots, settings.budgets.permission, settings.profile.user_agent or facts.user_agent)
-        crew = _Crew(supervisor, robots, PageCapturer(settings, supervisor, robots, self._pool))
+        crew = _Crew(supervisor, robots, PageCapturer(settings, supervisor, robots, self._pool, self._watchdog))
         self._crews[settings] = crew
         return crew
 

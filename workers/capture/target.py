@@ -286,7 +286,11 @@ class TargetTaker:
 
     async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
         """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
-        await self._or_gone([reply], seconds)
+        try:
+            await self._or_gone([reply], seconds)
+        except BaseException:
+            _give_up(reply)
+            raise
         if not reply.done():
             _give_up(reply)
             begun = time.perf_counter() - seconds

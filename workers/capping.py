@@ -13,7 +13,7 @@ from schemas.records import Row
 from schemas.settings import Caps
 
 MAX_ATTRIBUTES: Final = 1000
-"""So many attributes of an element are kept in its row; the richest element of 66 real pages has 31."""
+"""So many attributes of an element are kept in its row."""
 FORMS: Final = ("listing", "outline")
 
 
@@ -39,10 +39,7 @@ def cap_rows(rows: list[Row], caps: Caps) -> set[Degradation]:
                 row[name] = value[:limit]
                 degradations.add("text_truncated")
         attributes = row.get("attributes")
-        if attributes and (
-            len(attributes) > MAX_ATTRIBUTES or any(len(value) > limit for value in attributes.values())
-        ):
-            kept = list(attributes.items())[:MAX_ATTRIBUTES]
-            row["attributes"] = {name[:limit]: value[:limit] for name, value in kept}
+        if attributes and (len(attributes) > MAX_ATTRIBUTES or max(len(value) for _, value in attributes) > limit):
+            row["attributes"] = [(name[:limit], value[:limit]) for name, value in attributes[:MAX_ATTRIBUTES]]
             degradations.add("attributes_truncated")
     return degradations

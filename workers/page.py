@@ -156,6 +156,7 @@ class PageCapturer:
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
             )
             seconds = settings.budgets.page.total_seconds()
+            session.must_end_in(seconds)
             try:
                 async with asyncio.timeout(seconds):
                     await self._drive(page, session)

@@ -36,6 +36,16 @@ class Document:
     is_error_page: bool = False
     """The browser's own page about a failure, which is no content."""
 
+    @property
+    def runs_no_scripts(self) -> bool:
+        """Whether its answer puts it into a sandbox without scripts (CSP level 3, section 6.4.1)."""
+        for policy in self.headers.get("content-security-policy", "").replace("\n", ",").split(","):
+            for directive in policy.split(";"):
+                words = directive.lower().split()
+                if words[:1] == ["sandbox"] and "allow-scripts" not in words:
+                    return True
+        return False
+
 
 class Documents:
     """Watches the network of one page. `fail` is told what ends the page at once."""

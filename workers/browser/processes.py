@@ -103,9 +103,11 @@ def limit_memory(browser: psutil.Process, limit_bytes: int) -> None:
 
     with suppress(psutil.Error):
         for child in browser.children(recursive=True):
-            with suppress(psutil.Error, ProcessLookupError):
+            # where the browser's sandbox hides its zygotes from us, its processes are held by the browser's limit alone
+            with suppress(psutil.Error, ProcessLookupError, PermissionError):
                 if any(part.startswith("--type=zygote") for part in child.cmdline()):
-                    resource.prlimit(child.pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+                    _, most = resource.prlimit(child.pid, resource.RLIMIT_DATA)
+                    resource.prlimit(child.pid, resource.RLIMIT_DATA, (limit_bytes, most))
 
 
 def _lives(group: int) -> bool:

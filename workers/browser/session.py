@@ -7,6 +7,7 @@ It is the only module that translates Playwright's errors.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -36,6 +37,8 @@ DOWNLOADED_TYPES = frozenset({"application/pdf"})
 BLOCKED_AFTER_SECONDS = 1.0
 """So long after its own cap a script in the page that has not answered tells that the page's thread is blocked."""
 BLANK = "about:blank"
+SPARE_SECONDS = 0.3
+"""What the last steps of a page are left, after the extras."""
 EVENT_PATIENCE_SECONDS = 2.0
 """The raw session tells a committed document about when Playwright does, not after."""
 
@@ -60,6 +63,7 @@ class PageSession:
         self._caps = caps or Caps()
         self._page = page
         self._held: Document | None = None
+        self._deadline = math.inf
         self._gone: asyncio.Future[PageFailed] = asyncio.get_running_loop().create_future()
         self._documents = Documents(channel, session_id, target_id, self._caps, self.visit, self._fail)
         self._unasked = Unasked(channel, context, page, session_id, context_id, self._caps, self.visit, self._fail)
@@ -69,6 +73,14 @@ class PageSession:
     async def start(self) -> None:
         """Switches on what the session is told by. Raises ChannelError, BrowserLost."""
         await asyncio.gather(self._documents.start(), self._unasked.start())
+
+    def must_end_in(self, seconds: float) -> None:
+        """From now on; what is only an extra then ends early enough for the rest to be kept."""
+        self._deadline = time.monotonic() + seconds
+
+    def left(self, seconds: float) -> float:
+        """So many seconds, or fewer where the page must end before, with a little to spare."""
+        return min(seconds, max(0.0, self._deadline - time.monotonic() - SPARE_SECONDS))
 
     def detach(self) -> None:
         """Stops listening on the shared channel."""
@@ -227,6 +239,10 @@ class PageSession:
         """What a look into the page shows; `replaced` when its document was replaced, `blocked` when nothing came."""
         window = budgets.quiet.total_seconds() if quiet else 0.0
         current = self._documents.current
+        if quiet and current is not None and current.runs_no_scripts:
+            # no timer runs in it, ours neither; and nothing but the parser changes it
+            await self._or_gone(asyncio.sleep(budgets.quiet.total_seconds()))
+            return await self._look(budgets, quiet=False)
         marks = MARKS if current is not None and current.status in SUSPICIOUS_STATUSES else {}
         script = looking.script(window * 1000, budgets.settle.total_seconds() * 1000, marks)
         begun = time.monotonic()

@@ -28,6 +28,7 @@ MEASURE_AFTER_SECONDS = 10.0
 CRASHES: dict[str, float] = {"renderer_crash": 1.0, "capture_timeout": 0.5}
 """What a page adds to the crash score of its browser, by its outcome; each other page takes CRASH_RELIEF off."""
 CRASH_RELIEF = 0.1
+LOST_PATIENCE_SECONDS = 2.0
 MADE_ERRORS = (PlaywrightError, ChannelError, TimeoutError)
 
 Made = tuple[BrowserContext, Page, str, str, str]
@@ -93,12 +94,12 @@ class Supervisor:
             if await asyncio.to_thread(resident_bytes, launched.group) > limits.memory_mib * 1024 * 1024:
                 launched.retired = "memory"
         if launched.usable() and now - launched.proven_at >= PROBE_AFTER_SECONDS:
-            await self.probe(launched)
+            await self.probe(launched, self._settings.budgets.context.total_seconds())
 
-    async def probe(self, launched: Launched) -> None:
-        """Asks browser and driver something small; one that does not answer within the context's budget is broken."""
+    async def probe(self, launched: Launched, seconds: float) -> None:
+        """Asks browser and driver something small; one that does not answer within the time is broken."""
         try:
-            async with asyncio.timeout(self._settings.budgets.context.total_seconds()):
+            async with asyncio.timeout(seconds):
                 await launched.channel.ask("Browser.getVersion")
                 await launched.persistent.cookies("http://127.0.0.1/")
         except (*MADE_ERRORS, BrowserLost) as error:
@@ -130,6 +131,8 @@ class Supervisor:
                 yield session
             except PageFailed as failed:
                 outcome = failed.outcome
+                if outcome == "page_closed" and await self._is_lost(launched):
+                    raise BrowserLost("The browser ended while it showed the page.") from failed
                 raise
             finally:
                 session.detach()
@@ -140,6 +143,11 @@ class Supervisor:
             if launched in self._retired and not launched.sessions:
                 self._retired.remove(launched)
                 await self._end(launched)
+
+    async def _is_lost(self, launched: Launched) -> bool:
+        """Whether a page closed because its browser, or the driver, is at its end."""
+        await self.probe(launched, LOST_PATIENCE_SECONDS)
+        return bool(launched.broken)
 
     async def _made(self, profile: Profile) -> tuple[Launched, Made]:
         """A browser and a page in it; raises BrowserLost where it makes none."""

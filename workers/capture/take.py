@@ -31,7 +31,7 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     place = Place(0, session.session_id, session.visit.elements)
     await TargetTaker(session, place, budgets, started, taking).take()
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
-    deadline = time.perf_counter() + budgets.needed.total_seconds()
+    deadline = time.perf_counter() + session.left(budgets.needed.total_seconds())
     # breadth first, so that a cap cuts off the deepest frames
     above = [(place, 0)]
     while above:

@@ -211,7 +211,8 @@ class TargetTaker:
 
         Their budget runs from now, when the needed payloads are here: the renderer makes one payload after the other.
         """
-        await self._or_gone([reply for _, reply in trees], self._budgets.payload.total_seconds())
+        patience = self._session.left(self._budgets.payload.total_seconds())
+        await self._or_gone([reply for _, reply in trees], patience)
         came, failed, late = 0, 0, 0
         size = 0
         detail: str | None = None
@@ -219,7 +220,7 @@ class TargetTaker:
             if reply.done() and isinstance(reply.exception(), CommandFailed) and position == 0:
                 # the root frame's tree is most of the page, so it is asked for once more
                 reply = self._post("Accessibility.getFullAXTree", {"frameId": frame})
-                await self._or_gone([reply], self._budgets.retry.total_seconds())
+                await self._or_gone([reply], self._session.left(self._budgets.retry.total_seconds()))
             if not reply.done():
                 late += 1
                 _give_up(reply)

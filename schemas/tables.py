@@ -50,6 +50,7 @@ LISTINGS = pa.schema(
         pa.field("final_url", _TEXT),
         pa.field("status", pa.int32()),
         pa.field("content_type", _TEXT),
+        pa.field("retry_after_seconds", pa.float64()),  # what the Retry-After header of a 429 or 503 asks for
         _required("redirects", pa.list_(pa.field("item", _TEXT, nullable=False))),  # URLs passed on the way
         pa.field("title", _TEXT),
         pa.field("robots_verdict", _TEXT),  # allowed | denied | not_asked | unreachable

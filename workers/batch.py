@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -18,6 +18,7 @@ from schemas.outcomes import Outcome
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of, is_loopback
+from workers.back_off import BackOff
 from workers.page import PageCapturer
 from workers.politeness import HostGate
 from workers.store.commit import commit_batch
@@ -26,6 +27,8 @@ from workers.store.objects import ObjectStore
 
 POLITE_PAGE_SECONDS = 5.0
 """What a page of a host that is visited one page at a time is reckoned to take, for the batch's deadline."""
+
+LEFT_ALONE = "its host is left alone for a while: it showed a challenge, or said when to come again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class BatchRunner:
     slots: asyncio.Semaphore
     stop: asyncio.Event
     told: Callable[[PageDone], None]
+    back_off: BackOff = field(default_factory=lambda: BackOff(time.monotonic))
 
     async def capture_batch(self, batch: Batch) -> BatchDone:
         """Captures and commits one batch.
@@ -89,15 +93,28 @@ class BatchRunner:
         return BatchDone(batch.batch_id, committed.result, dict(outcomes))
 
     async def _page(self, batch: Batch, planned: PlannedPage, deadline: float) -> PageRecord:
+        if not await self._host_is_ready(planned.url_key, deadline):
+            return self.capturer.deferred(batch, planned, LEFT_ALONE)
         async with self.gate.entered(planned.url_key), self.slots:
             if self.stop.is_set():
                 return self.capturer.deferred(batch, planned, "the run was stopped")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, "the batch's deadline had passed")
+            if self.back_off.seconds_left(planned.url_key):
+                return self.capturer.deferred(batch, planned, LEFT_ALONE)
             record = await self.capturer.capture(batch, planned)
         row = record.listing
+        self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(PageDone(record.url_key, record.outcome, tuple(row["degradations"]), row["duration_ms"]))
         return record
+
+    async def _host_is_ready(self, url_key: str, deadline: float) -> bool:
+        """Whether a host is no longer left alone, at once or after a wait that the batch has time for."""
+        while left := self.back_off.seconds_left(url_key):
+            if time.monotonic() + left > deadline or self.stop.is_set():
+                return False
+            await asyncio.sleep(min(left, 1.0))
+        return True
 
     def _deadline_seconds(self, batch: Batch) -> float:
         """The batch's deadline, longer where politeness to one host needs more."""

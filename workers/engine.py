@@ -19,6 +19,7 @@ from schemas.batch import Batch
 from schemas.delivery import BatchReference
 from schemas.errors import PagestateError, StoreDamaged, StoreMismatch
 from schemas.settings import CrawlSettings, RunSettings
+from workers.back_off import BackOff
 from workers.batch import BatchDone, BatchRunner, PageDone
 from workers.browser.supervisor import Supervisor
 from workers.browser.watchdog import Watchdog
@@ -66,6 +67,7 @@ class Engine:
         self._browser = browser
         self._stop = stop
         self._gate = HostGate(run.host_concurrency, run.host_delay, time.monotonic)
+        self._back_off = BackOff(time.monotonic)
         self._slots = asyncio.Semaphore(run.concurrency)
         self._pool = ProcessPool(run.processes)
         self._crews: dict[CrawlSettings, _Crew] = {}
@@ -107,6 +109,7 @@ class Engine:
                 slots=self._slots,
                 stop=self._stop,
                 told=told,
+                back_off=self._back_off,
             )
         finally:
             crew.batches -= 1

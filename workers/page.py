@@ -21,6 +21,7 @@ from schemas.records import PageRecord, Row, StageResult
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of, site_of, without_userinfo
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
+from workers.back_off import retry_after_seconds
 from workers.browser.launch import LAUNCH_PATIENCE_SECONDS, BrowserFacts
 from workers.browser.session import PageSession
 from workers.browser.spool import size_of
@@ -259,6 +260,7 @@ class PageCapturer:
             "surrogates_replaced": 0,
             "secrets_masked": 0,
             "payload_bytes": 0,
+            "retry_after_seconds": retry_after_seconds(visit.status, visit.headers, page.started_at),
             "dialogs": visit.dialogs,
             "popups": visit.popups,
             "downloads": visit.downloads,

@@ -42,8 +42,8 @@ BUDGETS = Budgets(
     permission=timedelta(seconds=BUDGET_SECONDS),
     context=timedelta(seconds=BUDGET_SECONDS),
     navigate=timedelta(seconds=BUDGET_SECONDS),
-    load=timedelta(seconds=1.5),
-    settle=timedelta(seconds=1),
+    load=timedelta(seconds=1.2),
+    settle=timedelta(seconds=0.8),
     # long enough for what goes off a moment after the load event
     quiet=timedelta(seconds=0.5),
     payload=timedelta(seconds=1.5),
@@ -70,6 +70,10 @@ class Expected:
     may: tuple[str, ...] = ()
     retryable: tuple[bool, ...] = (False,)
     detail: str = ""
+    heavy: bool = False
+    """A machine that is too slow for it ends it as `capture_timeout`, retryable, in time: that is right too."""
+    missing: str = ""
+    """What the product does not do yet; then it must differ from the table, or the table is out of date."""
     why: str = ""
 
 
@@ -84,6 +88,7 @@ class Seen:
     detail: str = ""
     settle_reason: str = ""
     seconds: float = 0.0
+    stages: str = ""
     control: str = ""
     control_seconds: float = 0.0
 
@@ -91,6 +96,8 @@ class Seen:
         """In words, whatever differs from the table."""
         expected = self.expected
         found = []
+        if expected.heavy and self.outcome == "capture_timeout":
+            return self._always()
         if self.outcome not in expected.outcome:
             found.append(f"outcome {self.outcome}, not {' or '.join(expected.outcome)}")
         if missing := set(expected.degradations) - set(self.degradations):
@@ -101,6 +108,10 @@ class Seen:
             found.append("retryable" if self.retryable else "not retryable")
         if expected.detail not in self.detail:
             found.append(f"detail {self.detail!r} without {expected.detail!r}")
+        return found + self._always()
+
+    def _always(self) -> list[str]:
+        found = []
         if self.seconds > BUDGET_SECONDS + GRACE_SECONDS:
             found.append(f"took {self.seconds:.1f} s")
         if self.control != "ok":
@@ -180,6 +191,7 @@ async def _run(rows: Sequence[Expected], port: int, browser: Path, folder: Path,
                 await batches.capture_batch(_batch(2 * number + sequence, url))
             listed = {r["url_key"]: r for r in read_table(store, "listings").to_pylist()}
             fault, control = (listed[url] for url in urls)
+            stages = [s for s in read_table(store, "stage_metrics").to_pylist() if s["url_key"] == urls[0]]
             seen.append(
                 Seen(
                     row,
@@ -189,6 +201,7 @@ async def _run(rows: Sequence[Expected], port: int, browser: Path, folder: Path,
                     fault["outcome_detail"] or "",
                     fault["settle_reason"] or "",
                     fault["duration_ms"] / 1000,
+                    ", ".join(f"{s['stage']} {s['outcome']} {s['duration_ms'] / 1000:.1f}" for s in stages),
                     control["outcome"]
                     if "MARKER fault control ok" in (control["listing"] or "")
                     else "without its text",
@@ -211,6 +224,8 @@ def _print(seen: Seen) -> None:
     print(
         f"{'--' if problems else 'ok'} {seen.expected.name:28} {seen.seconds:5.1f} s  {told}{settle} {seen.detail[:90]}"
     )
+    if problems and seen.stages:
+        print(f"     {seen.stages}")
     for problem in problems:
         print(f"     {problem}")
     sys.stdout.flush()
@@ -229,8 +244,12 @@ def main() -> int:
     browser = find_browser(os.environ.get("PAGESTATE_BROWSER", ""))
     with fault_site(Path(shared)) as port:
         seen = run(rows, port, browser, _print)
-    failed = [each for each in seen if each.problems()]
-    print(f"{len(seen) - len(failed)} of {len(seen)} as expected, {sum(s.seconds for s in seen):.0f} s.")
+    failed = [each for each in seen if bool(each.problems()) is not bool(each.expected.missing)]
+    known = [each for each in seen if each.expected.missing and each.problems()]
+    for each in known:
+        print(f"{each.expected.name} is not as the table says, since {each.expected.missing}.")
+    right = len(seen) - len(failed) - len(known)
+    print(f"{right} of {len(seen)} as the table says, {sum(s.seconds for s in seen):.0f} s.")
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(each) for each in seen], indent=1), "utf-8")
     return 1 if failed else 0

@@ -37,8 +37,7 @@ DOWNLOADED_TYPES = frozenset({"application/pdf"})
 BLOCKED_AFTER_SECONDS = 1.0
 """So long after its own cap a script in the page that has not answered tells that the page's thread is blocked."""
 BLANK = "about:blank"
-SPARE_SECONDS = 0.3
-"""What the last steps of a page are left, after the extras."""
+UNBLOCKED_SECONDS = 0.5
 EVENT_PATIENCE_SECONDS = 2.0
 """The raw session tells a committed document about when Playwright does, not after."""
 
@@ -78,9 +77,9 @@ class PageSession:
         """From now on; what is only an extra then ends early enough for the rest to be kept."""
         self._deadline = time.monotonic() + seconds
 
-    def left(self, seconds: float) -> float:
-        """So many seconds, or fewer where the page must end before, with a little to spare."""
-        return min(seconds, max(0.0, self._deadline - time.monotonic() - SPARE_SECONDS))
+    def left(self, seconds: float, spare_seconds: float) -> float:
+        """So many seconds, or fewer where the page must end before, with some to spare."""
+        return min(seconds, max(0.0, self._deadline - time.monotonic() - spare_seconds))
 
     def detach(self) -> None:
         """Stops listening on the shared channel."""
@@ -195,7 +194,8 @@ class PageSession:
 
     async def _unblock(self, budgets: Budgets) -> looking.Seen | None:
         self.unblock()
-        seen = await self._look(budgets, quiet=False)
+        # one that is busy with more than a script answers the payloads first, or not at all
+        seen = await self._look(budgets, quiet=False, seconds=UNBLOCKED_SECONDS)
         return seen if isinstance(seen, looking.Seen) else None
 
     def unblock(self) -> None:
@@ -235,7 +235,9 @@ class PageSession:
             where = current.url if current is not None else BLANK
             raise PageFailed("page_closed", f"the page went to {where} while it was captured")
 
-    async def _look(self, budgets: Budgets, quiet: bool) -> looking.Seen | Literal["replaced", "blocked"]:
+    async def _look(
+        self, budgets: Budgets, quiet: bool, seconds: float | None = None
+    ) -> looking.Seen | Literal["replaced", "blocked"]:
         """What a look into the page shows; `replaced` when its document was replaced, `blocked` when nothing came."""
         window = budgets.quiet.total_seconds() if quiet else 0.0
         current = self._documents.current
@@ -246,7 +248,7 @@ class PageSession:
         marks = MARKS if current is not None and current.status in SUSPICIOUS_STATUSES else {}
         script = looking.script(window * 1000, budgets.settle.total_seconds() * 1000, marks)
         begun = time.monotonic()
-        seconds = budgets.settle.total_seconds() + BLOCKED_AFTER_SECONDS
+        seconds = seconds or budgets.settle.total_seconds() + BLOCKED_AFTER_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 # the main frame's id is the id of its target

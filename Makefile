@@ -15,7 +15,7 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench faults oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -41,6 +41,9 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 bench: ready ## measure what a page costs, against bare Playwright, and what its core costs, against browser-use
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(BIN)/python tests/bench/core.py $(RECORDED)
+
+faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
+	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)
 
 # The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

@@ -208,3 +208,15 @@ async def test_an_idle_browser_shows_first_that_it_answers(browser_path, site, m
         assert supervisor.recycled == ["no answer: TimeoutError"]
     finally:
         await supervisor.close()
+
+
+async def test_a_browser_does_not_live_in_shared_memory(browser_path):
+    """/dev/shm has 64 MB in a container, which is too little for it (pain 31)."""
+    supervisor = Supervisor(browser_path, SETTINGS)
+    try:
+        await supervisor.facts()
+        launched = supervisor._launched
+        assert launched is not None
+        assert "--disable-dev-shm-usage" in launched.process.cmdline()
+    finally:
+        await supervisor.close()

@@ -13,10 +13,21 @@ import pytest
 @pytest.fixture(scope="session")
 def harness() -> ModuleType:
     """The module `differential`, with what stands beside it."""
+    return beside("differential")
+
+
+@pytest.fixture(scope="session")
+def same_tab(harness: ModuleType) -> ModuleType:
+    """The module `same_tab`."""
+    return beside("same_tab")
+
+
+def beside(name: str) -> ModuleType:
+    """A module that stands beside this one."""
     folder = str(Path(__file__).parent)
     sys.path.insert(0, folder)
     try:
-        return importlib.import_module("differential")
+        return importlib.import_module(name)
     finally:
         sys.path.remove(folder)
 

@@ -3,11 +3,13 @@
 Pages are captured by `pagestate crawl` into a store; then both sides read the same stored, masked payloads. The
 listing, the ordered indices with what they point to, the eval listing, the statistics and the page state must be
 identical, byte for byte. A page that browser-use cannot answer about (it takes too long, or fails) is named as such.
+In the group `tabs` each side takes its own payloads, of own pages that both see in the same tab.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
 import json
 import os
@@ -26,7 +28,8 @@ from sites import corpus_site, folder_site, write_fuzz_pages
 
 from scheduler.example.server import serve_example
 from schemas.capture import Capture
-from schemas.settings import ListingSettings
+from schemas.settings import CrawlSettings, ListingSettings
+from workers.browser.find import find_browser
 from workers.merge import merge
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.indices import FinalTree, final_tree
@@ -226,11 +229,23 @@ def own_pages(shared: Path) -> list[str]:
     return sorted(p.name for p in folder.glob("*.html") if p.name not in NOT_PAGES)
 
 
+def tabs(shared: Path, corpus: bool) -> list[Verdict]:
+    """The own pages, each in a tab that both look at; the real pages too if asked."""
+    from same_tab import compare_tabs  # it needs this module
+
+    browser = find_browser(os.environ.get("PAGESTATE_BROWSER", ""))
+    settings = dataclasses.replace(CrawlSettings(), site_per_process=True)
+    with folder_site(shared / "corpus" / "own" / "browser_use") as origin, corpus_site(shared) as real:
+        urls = {f"tabs/{name}": f"{origin}/{name}" for name in own_pages(shared)}
+        urls |= {f"tabs/{name}": url for name, url in real.items()} if corpus else {}
+        return asyncio.run(compare_tabs(urls, browser, settings))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fuzz", type=int, default=30, metavar="N", help="fuzz pages of the seeds 0 to N")
     parser.add_argument("--corpus", action="store_true", help="the real pages too")
-    parser.add_argument("--only", action="append", choices=["example", "own", "limits", "fuzz", "corpus"])
+    parser.add_argument("--only", action="append", choices=["example", "own", "limits", "fuzz", "corpus", "tabs"])
     parser.add_argument("--seconds", type=float, default=900, help="how long browser-use may take for a page")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the stores; one that is there is not made again")
     arguments = parser.parse_args()
@@ -239,13 +254,16 @@ def main() -> int:
         print("Set PAGESTATE_SHARED to the shared folder and run `make oracle` first.", file=sys.stderr)
         return 2
     shared = Path(given)
-    groups = arguments.only or ["example", "own", "limits", "fuzz", *(["corpus"] if arguments.corpus else [])]
+    groups = arguments.only or ["example", "own", "limits", "fuzz", "tabs", *(["corpus"] if arguments.corpus else [])]
     settings = ListingSettings()
     verdicts: list[Verdict] = []
     with ExitStack() as stack:
         folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pagestate-oracle-")))
         folder.mkdir(parents=True, exist_ok=True)
         for group in groups:
+            if group == "tabs":
+                verdicts += tabs(shared, arguments.corpus)
+                continue
             if group == "example":
                 urls = {url.rpartition("/")[2] or "index": url for url in stack.enter_context(serve_example()).urls}
             elif group == "own":

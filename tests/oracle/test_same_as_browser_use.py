@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 
 from scheduler.example.server import ExampleSite
 from schemas.capture import Capture, Payload
-from schemas.settings import ListingSettings
+from schemas.settings import CrawlSettings, ListingSettings
 
 FUZZ_PAGES = int(os.environ.get("PAGESTATE_FUZZ_PAGES", "30"))
 CORPUS_PAGES = 12
@@ -48,6 +49,24 @@ def test_the_example_site(same: Compare, example_site: ExampleSite) -> None:
 @pytest.mark.shared
 def test_the_example_site_with_frames_in_processes_of_their_own(same: Compare, example_site: ExampleSite) -> None:
     same([url for url in example_site.urls if "frames" in url], "--site-per-process")
+
+
+@pytest.mark.browser
+@pytest.mark.shared
+@pytest.mark.parametrize("site_per_process", [False, True])
+def test_the_same_tab_seen_by_both(
+    harness: ModuleType, same_tab: ModuleType, oracle: Path, browser_path: Path, site_per_process: bool
+) -> None:
+    # Given pages in tabs that both attach to, so that each asks the browser itself
+    settings = dataclasses.replace(CrawlSettings(), site_per_process=site_per_process)
+    with harness.folder_site(oracle / "corpus" / "own" / "browser_use") as origin:
+        names = [name for name in harness.own_pages(oracle) if not name.startswith(("heavy", "overlap", "deep145"))]
+        # When both have looked
+        urls = {name: f"{origin}/{name}" for name in names}
+        verdicts = asyncio.run(same_tab.compare_tabs(urls, browser_path, settings))
+    # Then they say the same
+    assert len(verdicts) == len(names)
+    assert [v for v in verdicts if v.failure or v.difference] == []
 
 
 @pytest.mark.browser

@@ -102,13 +102,13 @@ LISTINGS = pa.schema(
         _required("dialogs", pa.int64()),
         _required("popups", pa.int64()),
         _required("downloads", pa.int64()),  # refused
-        _required("files", pa.list_(pa.field("item", _TEXT, nullable=False))),  # of these the first, name and type
-        _required("service_workers", pa.int64()),  # refused
-        _required("client_redirects", pa.int64()),  # documents by which the page replaced itself
-        _required("requests", pa.int64()),
-        _required("response_bytes", pa.int64()),  # of all responses, decoded
+        pa.field("files", pa.list_(pa.field("item", _TEXT, nullable=False))),  # of these the first, name and type
+        pa.field("service_workers", pa.int64()),  # refused
+        pa.field("client_redirects", pa.int64()),  # documents by which the page replaced itself
+        pa.field("requests", pa.int64()),
+        pa.field("response_bytes", pa.int64()),  # of all responses, decoded
         # URLs of requests still under way when the page was taken, the first
-        _required("pending", pa.list_(pa.field("item", _TEXT, nullable=False))),
+        pa.field("pending", pa.list_(pa.field("item", _TEXT, nullable=False))),
     ]
 )
 

@@ -214,11 +214,10 @@ class PageCapturer:
     def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
         settings, visit, processed = self._settings, page.visit, page.processed
         key = page.planned.url_key
-        degradations: set[Degradation] = set(page.taking.degradations)
-        if processed is not None:
-            degradations |= processed.degradations
         # what never was captured did without nothing; how often it was interrupted stays of interest
-        degradations |= visit.degradations if processed is not None else visit.degradations & INTERRUPTIONS
+        degradations: set[Degradation] = visit.degradations & INTERRUPTIONS
+        if processed is not None:
+            degradations = visit.degradations | page.taking.degradations | processed.degradations
         if visit.title_is_cut:
             degradations.add("text_truncated")
         facts = page.facts

@@ -248,6 +248,7 @@ class Documents:
 
     def _on_download(self, event: dict[str, Any]) -> None:
         self._visit.note_file(event["suggestedFilename"], self._file_types.get(event["frameId"]))
+        self.changed.set()
 
     def refuses(self, event: dict[str, Any]) -> bool:
         """Whether a paused request would replace a held document; then it has been refused here."""

@@ -37,6 +37,7 @@ DOWNLOADED_TYPES = frozenset({"application/pdf"})
 BLOCKED_AFTER_SECONDS = 1.0
 """So long after its own cap a script in the page that has not answered tells that the page's thread is blocked."""
 BLANK = "about:blank"
+DOWNLOAD = "Download is starting"
 UNBLOCKED_SECONDS = 0.5
 EVENT_PATIENCE_SECONDS = 2.0
 """The raw session tells a committed document about when Playwright does, not after."""
@@ -119,6 +120,9 @@ class PageSession:
                 "navigation_timeout", f"no document within {budgets.navigate.total_seconds():g} s"
             ) from error
         except PlaywrightError as error:
+            if DOWNLOAD in error.message:
+                # the raw session tells its name and type, a moment later
+                await self._until(lambda: visit.downloads > 0, EVENT_PATIENCE_SECONDS)
             raise self._failure(error) from error
         finally:
             self._documents.note()
@@ -379,7 +383,7 @@ class PageSession:
         message = error.message
         lines = message.strip().splitlines()
         first = lines[0] if lines else type(error).__name__
-        if "Download is starting" in message:
+        if DOWNLOAD in message:
             return PageFailed("download", "; ".join(self.visit.files) or first)
         if "crashed" in message:
             return PageFailed("renderer_crash", first)

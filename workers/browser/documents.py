@@ -153,6 +153,7 @@ class Documents:
             await self._post("Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]})
         self.holds = True
         if self.is_leaving:
+            self.refused += 1
             # which fails in the moment of a commit, and then the document is there
             self._send("Page.stopLoading")
 

@@ -3,7 +3,7 @@
 #   SEEDS    a file of URLs, or a URL; without it the built-in example site is captured
 #   STORE    where the captured pages go
 #   ARGS     further arguments for the command that the target runs
-#   RECORDED folders of recorded pages, on which `make bench` measures the core too
+#   RECORDED folders of recorded pages, on which `make bench` measures the core instead of capturing any
 #   PYTHON   the interpreter to build .venv on
 
 STORE ?= ./store
@@ -40,7 +40,7 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 
 bench: ready ## measure what a page costs, against bare Playwright, and what its core costs, against browser-use
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
-	@$(BIN)/python tests/bench/core.py $(RECORDED)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
 
 faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
 	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)

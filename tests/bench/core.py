@@ -1,14 +1,16 @@
 """Measures the CPU of merge, listing and selector map against browser-use's own build and serialize, in one run.
 
-Each page is measured in turns, A B A B, on the same payloads; the least of each side's times counts. Our figure
-includes decoding the payloads' JSON; browser-use's does not, unless the column says so. A page's ratio is theirs
-divided by ours. browser-use stands in a venv of its own (`make oracle`), with its garbage collector as it runs there;
-ours runs without, as in the pool's processes.
+Pages are captured by `pagestate crawl`, then both sides start from the same stored payload bytes: ours decodes,
+merges and serializes, browser-use's decodes them as its CDP client does, builds and serializes. (The figure in which
+only ours decodes stands beside.) They take turns, A B A B; the least of each side's times counts, and a page's ratio
+is theirs divided by ours. browser-use stands in a venv of its own (`make oracle`), with its garbage collector as it
+runs there; ours runs without, as in the pool's processes.
 
-Pages: two that are made here, the recordings of the folder that PAGESTATE_SHARED names, and the folders given, each
-holding NAME.raw.json.gz (raw trees) with NAME.json or NAME.expected.json.gz (what browser-use said) beside.
+Pages: rows of ordinary controls, overlapping cards, and, where PAGESTATE_SHARED names the shared folder, its real
+pages. Or none of these but the recordings of the folders given, each holding NAME.raw.json.gz (raw trees) with
+NAME.json or NAME.expected.json.gz (what browser-use said) beside; nothing is captured then.
 
-    python tests/bench/core.py RECORDED_PAGES
+    python tests/bench/core.py --keep STORES
 """
 
 from __future__ import annotations
@@ -16,19 +18,23 @@ from __future__ import annotations
 import argparse
 import gc
 import gzip
-import importlib.util
+import importlib
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from heavy_pages import write_cards, write_rows
 
 from schemas.capture import Capture
 from workers.merge import merge
@@ -41,30 +47,39 @@ ROUNDS = 2
 ENOUGH_SECONDS = 0.1
 MAX_RUNS = 20
 """A page is run until this much CPU has gone into a round, at least once, at most so often."""
-LINEAR_NODES = (5_000, 20_000, 100_000)
+LONG_MS = 5_000
+"""What takes longer is run once."""
+ROWS = (5_000, 20_000, 100_000)
+COMPARED_ROWS = 20_000
+CARDS = 1_500
 SMALL, MIDDLE = 200, 1_000
 """Bounds of the groups by number of nodes."""
+ASKED_REAL, ASKED_HEAVY, ASKED_LINEAR = 6, 25, 1.5
+"""The ratios aimed at: the median over real pages, the heavy pages, time per node at the most against the least."""
+REAL = "real pages"
 
 
-def neighbour(name: str) -> ModuleType:
-    """A module of the serializers' tests."""
-    path = HERE.parent / "serialize" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def neighbour(folder: str, name: str) -> ModuleType:
+    """A module of other tests: they are no package."""
+    sys.path.insert(0, str(HERE.parent / folder))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
 
 
-pages = neighbour("pages")
-recording = neighbour("recording")
+differential = neighbour("oracle", "differential")
+raw_trees = neighbour("oracle", "raw_trees")
+sites = neighbour("oracle", "sites")
+recording = neighbour("serialize", "recording")
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One page: nodes of its tree, CPU milliseconds of each side, whether both printed the same."""
+    """One page: nodes of its tree, CPU milliseconds of each side, whether both printed the same.
+
+    `theirs` is with decoding, which `decoding` is a part of.
+    """
 
     group: str
     name: str
@@ -78,96 +93,49 @@ class Measured:
     def ratio(self) -> float:
         return self.theirs / self.ours
 
-
-def rows_page(nodes: int) -> Capture:
-    """A table-like page of about so many nodes: rows of a text, a link, an opaque button and an opaque field."""
-    rows = []
-    for i in range(nodes // 9):
-        y = i * 30.0
-        opaque = {"background-color": "rgb(239, 239, 239)", "cursor": "pointer"}
-        rows.append(
-            pages.Node(
-                "DIV",
-                {"class": f"row r{i % 7}", "id": f"row-{i}"},
-                [
-                    pages.Node("SPAN", {}, [pages.text(f"Row {i} of many", box=(8, y, 150, 18))], (8, y, 150, 18)),
-                    pages.Node(
-                        "A",
-                        {"href": f"/item/{i}", "title": f"Item {i}"},
-                        [pages.text(f"Item number {i}", box=(170, y, 200, 18), styles={"cursor": "pointer"})],
-                        (170, y, 200, 18),
-                        styles={"cursor": "pointer"},
-                        role="link",
-                        ax_name=f"Item number {i}",
-                    ),
-                    pages.Node(
-                        "BUTTON",
-                        {"type": "button", "class": "btn btn-small"},
-                        [pages.text("Change", box=(390, y + 2, 80, 18), styles=opaque, paint_order=3)],
-                        (380, y, 100, 22),
-                        styles=opaque,
-                        paint_order=3,
-                        role="button",
-                        ax_name="Change",
-                    ),
-                    pages.Node(
-                        "INPUT",
-                        {"type": "text", "name": f"field{i}", "value": str(i)},
-                        [],
-                        (490, y, 150, 22),
-                        styles={"background-color": "rgb(255, 255, 255)"},
-                        paint_order=3,
-                        role="textbox",
-                    ),
-                ],
-                (0, y, 1280, 28),
-                role="generic",
-            )
-        )
-    return pages.capture(pages.document(*rows))
+    @property
+    def undecoded(self) -> float:
+        return (self.theirs - self.decoding) / self.ours
 
 
-def cards_page(cards: int) -> Capture:
-    """Opaque cards that overlap their neighbours, each painted above the one before."""
-    made = []
-    for i in range(cards):
-        box = (float(i % 50 * 22), float(i // 50 * 33), 90.0, 70.0)
-        style = {"background-color": "rgb(250, 250, 250)", "position": "absolute"}
-        text = pages.text(f"Card {i}", box=(box[0] + 4, box[1] + 4, 50, 18), styles=style, paint_order=i + 2)
-        made.append(pages.Node("DIV", {"class": "card"}, [text], box, styles=style, paint_order=i + 2, role="generic"))
-    return pages.capture(pages.document(*made))
+Page = tuple[str, str, dict[str, Any], Capture]
+"""Group, name, raw trees, capture."""
 
 
-def raw_trees(capture: Capture) -> dict[str, Any]:
-    """A made-up page's payloads in the form of a recording."""
-    trees = {p.kind: json.loads(bytes(p.data)) for p in capture.payloads}
-    return {
-        "url": "http://x/",
-        "focus_target_id": "T0",
-        "bs_id": "B0",
-        "all_frames": None,
-        "targets": [
-            {
-                "target_id": "T0",
-                "session_id": "S0",
-                "snapshot": trees["layout_snapshot"],
-                "dom_tree": trees["dom_document"],
-                "ax_tree": trees["ax_tree"],
-                "device_pixel_ratio": 1.0,
-                "js_click_listener_backend_ids": [],
-            }
-        ],
-    }
-
-
-def recorded(folder: Path) -> Iterator[tuple[str, dict[str, Any], Capture]]:
+def recorded(folder: Path) -> Iterator[Page]:
     """The recorded pages of a folder, those left out of which browser-use said nothing."""
     for path in sorted(folder.glob("*.raw.json.gz")):
         name = path.name.removesuffix(".raw.json.gz")
         if (folder / f"{name}.json").exists() or (folder / f"{name}.expected.json.gz").exists():
             with gzip.open(path, "rt") as file:
                 raw = json.load(file)
-            yield name, raw, recording.load(name, folder)[0]
+            yield folder.name, name, raw, recording.load(name, folder)[0]
+
+
+def captured(group: str, urls: dict[str, str], store: Path) -> Iterator[Page]:
+    """The pages at these URLs, by name, captured into the store unless that is there already."""
+    if not store.exists():
+        differential.crawl(list(urls.values()), store)
+    names = {url: name for name, url in urls.items()}
+    for url, _, capture in differential.captures(store):
+        if capture is None:
+            print(f"{group:12} {names.get(url, url):46.46} was captured without a listing", flush=True)
+        else:
+            yield group, names.get(url, url), raw_trees.raw_of(capture), capture
+
+
+def all_pages(keep: Path | None) -> Iterator[Page]:
+    """The heavy pages and the real ones."""
+    shared = os.environ.get("PAGESTATE_SHARED")
+    with ExitStack() as stack:
+        stores = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pagestate-bench-")))
+        stores.mkdir(parents=True, exist_ok=True)
+        written = stores / "pages"
+        files = [write_cards(written, CARDS), *(write_rows(written, nodes) for nodes in ROWS)]
+        origin = stack.enter_context(sites.folder_site(written))
+        yield from captured("heavy pages", {name: f"{origin}/{name}" for name in files}, stores / "heavy")
+        if shared:
+            yield from captured(REAL, stack.enter_context(sites.corpus_site(Path(shared))), stores / "real")
 
 
 def our_costs(capture: Capture, runs: int) -> tuple[list[float], str, int]:
@@ -188,115 +156,147 @@ def our_costs(capture: Capture, runs: int) -> tuple[list[float], str, int]:
 
 
 class Peer:
-    """browser-use in its side venv, one process for all pages."""
+    """browser-use in its side venv, one process for all pages, a new one after a page that took too long."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [PEER_PYTHON, HERE / "core_peer.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[str] | None = None
 
-    def costs(self, path: Path, runs: int) -> dict[str, Any]:
+    def costs(self, folder: Path, runs: int) -> dict[str, Any] | None:
+        """What a run cost, in the words of `core_peer.py`; None if it took too long or died."""
+        if self._process is None:
+            program = [PEER_PYTHON, HERE / "core_peer.py"]
+            self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{path} {runs}\n")
+        self._process.stdin.write(f"{folder} {runs}\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        line = ""
+        if select.select([self._process.stdout], [], [], self._seconds * runs)[0]:
+            line = self._process.stdout.readline()
+        if not line:
+            self._process.kill()
+            self.close()
+            return None
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
 
 
-def measure(peer: Peer, group: str, name: str, raw: dict[str, Any], capture: Capture) -> Measured:
-    """One page, in turns."""
+def write_job(folder: Path, raw: dict[str, Any], capture: Capture) -> None:
+    """What `core_peer.py` reads: the raw trees, and the payloads that they were decoded from."""
+    (folder / "raw.json").write_text(raw_trees.deeply(lambda: json.dumps(raw)))
+    kinds = ("layout_snapshot", "dom_document", "dom_subtree", "ax_tree")
+    for number, payload in enumerate(p for p in capture.payloads if p.kind in kinds and p.data):
+        (folder / f"{number}.payload").write_bytes(payload.data)
+
+
+def measure(peer: Peer, page: Page) -> Measured | None:
+    """One page, in turns; None where browser-use has no answer."""
+    group, name, raw, capture = page
     ours: list[float] = []
-    theirs: list[float] = []
-    decoding: list[float] = []
+    theirs: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "raw.json"
-        path.write_text(json.dumps(raw))
+        write_job(Path(folder), raw, capture)
         our_runs = their_runs = 1
         for turn in range(ROUNDS + 1):  # the first turn warms both up and tells how long a run takes
             costs, text, nodes = our_costs(capture, our_runs)
-            answer = peer.costs(path, their_runs)
+            answer = peer.costs(Path(folder), their_runs)
+            if answer is None:
+                return None
+            ours += costs
+            theirs += zip(answer["costs"], answer["decoding"], strict=True)
             if turn == 0:
                 our_runs, their_runs = (
                     max(1, min(MAX_RUNS, int(ENOUGH_SECONDS * 1000 / max(cost, 0.01))))
                     for cost in (costs[0], answer["costs"][0])
                 )
-            ours += costs
-            theirs += answer["costs"]
-            decoding.append(answer["decoding"])
-    return Measured(group, name, nodes, min(ours), min(theirs), min(decoding), text == answer["text"])
+            if answer["costs"][0] > LONG_MS:
+                break
+    cost, decoding = min(theirs)
+    return Measured(group, name, nodes, min(ours), cost, decoding, text == answer["text"])
 
 
-def report(measured: Iterable[Measured]) -> list[Measured]:
-    """Print each page as it comes."""
+def report(peer: Peer, pages: Iterable[Page]) -> tuple[list[Measured], list[tuple[str, int, float]]]:
+    """Print each page as it comes; of rows of controls also (name, nodes, microseconds a node) of our side."""
     done = []
-    for m in measured:
-        with_decoding = (m.theirs + m.decoding) / m.ours
+    linear = []
+    for page in pages:
+        group, name, _, capture = page
+        if name.startswith("rows-"):
+            costs, _, nodes = our_costs(capture, 5)
+            linear.append((name, nodes, min(costs) / nodes * 1000))
+            print(f"{group:12} {name:46.46} {nodes:7} nodes  {min(costs):9.2f} ms  {linear[-1][2]:6.2f} us a node")
+            if name != f"rows-{COMPARED_ROWS}.html":
+                continue
+        m = measure(peer, page)
+        if m is None:
+            print(f"{group:12} {name:46.46} browser-use has no answer", flush=True)
+            continue
         flag = "" if m.same else "  DIFFERENT TEXT"
         print(
-            f"{m.group:10} {m.name:48.48} {m.nodes:7} nodes  {m.ours:9.2f} ms  {m.theirs:9.2f} ms  "
-            f"{m.ratio:6.1f}x  with decoding {with_decoding:6.1f}x{flag}",
+            f"{group:12} {name:46.46} {m.nodes:7} nodes  {m.ours:9.2f} ms  {m.theirs:9.2f} ms  "
+            f"{m.ratio:6.1f}x  (only ours decodes {m.undecoded:5.1f}x){flag}",
             flush=True,
         )
         done.append(m)
-    return done
+    return done, linear
 
 
-def summary(name: str, among: list[Measured]) -> None:
+def summary(name: str, among: list[Measured], asked: str = "") -> None:
     """One line about a group of pages."""
     if among:
-        ratios = [m.ratio for m in among]
-        decoded = [(m.theirs + m.decoding) / m.ours for m in among]
+        ratio = statistics.median(m.ratio for m in among)
+        undecoded = statistics.median(m.undecoded for m in among)
+        least = min(m.ratio for m in among)
         print(
-            f"{name:34} {len(among):3} pages  median {statistics.median(ratios):5.1f}x  least {min(ratios):5.1f}x  "
-            f"median with decoding {statistics.median(decoded):5.1f}x"
+            f"{name:30} {len(among):3} pages  median {ratio:5.1f} times less CPU{asked}  "
+            f"least {least:5.1f}  only ours decodes {undecoded:5.1f}"
         )
 
 
-def linearity() -> None:
-    """Time per node over sizes; the last may be at most 1.5 times the first."""
-    per_node = []
-    for size in LINEAR_NODES:
-        capture = rows_page(size)
-        costs, _, nodes = our_costs(capture, 5)
-        per_node.append(min(costs) / nodes * 1000)
-        print(f"{nodes:7} nodes  {min(costs):8.1f} ms  {per_node[-1]:6.2f} us a node")
-    print(f"time per node at {LINEAR_NODES[-1]} nodes is {per_node[-1] / per_node[0]:.2f} times that at 5000")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folders", nargs="*", type=Path, help="folders of recorded pages")
-    arguments = parser.parse_args()
-    linearity()
-    if not PEER_PYTHON.exists():
-        print(f"no comparison: {PEER_PYTHON.relative_to(ROOT)} is missing (make oracle)")
-        return
-    peer = Peer()
-
-    def all_pages() -> Iterator[Measured]:
-        for name, capture in (("rows-20000", rows_page(20_000)), ("cards-1500", cards_page(1_500))):
-            yield measure(peer, "made", name, raw_trees(capture), capture)
-        shared = os.environ.get("PAGESTATE_SHARED")
-        folders = [("recordings", Path(shared) / "oracle" / "recordings" / "browser_use")] if shared else []
-        for group, folder in [*folders, *((f.name, f) for f in arguments.folders)]:
-            for name, raw, capture in recorded(folder):
-                yield measure(peer, group, name, raw, capture)
-
-    done = report(all_pages())
-    peer.close()
-    for group in dict.fromkeys(m.group for m in done):
+def summaries(done: list[Measured], linear: list[tuple[str, int, float]]) -> None:
+    """The measured values beside those asked for."""
+    for group in dict.fromkeys(m.group for m in done if m.group != "heavy pages"):
         among = [m for m in done if m.group == group]
-        summary(group, among)
+        summary(group, among, f" (asked: {ASKED_REAL})" if group == REAL else "")
         summary(f"  up to {SMALL} nodes", [m for m in among if m.nodes <= SMALL])
         summary(f"  {SMALL} to {MIDDLE} nodes", [m for m in among if SMALL < m.nodes <= MIDDLE])
         summary(f"  above {MIDDLE} nodes", [m for m in among if m.nodes > MIDDLE])
+    for m in done:
+        if m.group == "heavy pages":
+            print(f"{m.name:30} {m.nodes:7} nodes     {m.ratio:5.1f} times less CPU (asked: {ASKED_HEAVY})")
+    if linear:
+        linear.sort(key=lambda row: row[1])
+        (_, few, at_least), (_, many, at_most) = linear[0], linear[-1]
+        ratio = at_most / at_least
+        print(f"time per node at {many} nodes is {ratio:.2f} times that at {few} (asked: at most {ASKED_LINEAR})")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folders", nargs="*", type=Path, help="folders of recorded pages, instead of captured ones")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps the stores; one that is there is not made again")
+    parser.add_argument("--seconds", type=float, default=300, help="how long browser-use may take for a page")
+    arguments = parser.parse_args()
+    if not PEER_PYTHON.exists():
+        print(f"The core is not compared: {PEER_PYTHON.relative_to(ROOT)} is missing; run `make oracle` first.")
+        return 0
+    peer = Peer(arguments.seconds)
+    pages = (page for folder in arguments.folders for page in recorded(folder))
+    try:
+        done, linear = report(peer, pages if arguments.folders else all_pages(arguments.keep))
+    finally:
+        peer.close()
+    summaries(done, linear)
+    if not arguments.folders and not os.environ.get("PAGESTATE_SHARED"):
+        print(f"{REAL}: not measured, because PAGESTATE_SHARED names no folder that holds them")
+    return 1 if any(not m.same for m in done) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

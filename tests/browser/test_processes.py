@@ -12,7 +12,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from workers.browser.orphans import OWNER_FILE, PREFIX, sweep_orphans
+from workers.browser.orphans import LOCK_FILE, PREFIX, sweep_orphans
 from workers.browser.processes import adopt_orphans, end_group, reap
 
 PATIENCE_SECONDS = 30.0
@@ -52,10 +52,8 @@ def test_a_browser_whose_run_is_gone_is_swept_away(browser_path, tmp_path, monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = tmp_path / f"{PREFIX}left"
     (folder / "profile").mkdir(parents=True)
-    finished = subprocess.Popen([sys.executable, "-c", ""])
-    started = psutil.Process(finished.pid).create_time()
-    finished.wait()
-    (folder / OWNER_FILE).write_text(f'{{"pid": {finished.pid}, "started": {started}}}')
+    # a lock that nobody holds
+    (folder / LOCK_FILE).touch()
     left = subprocess.Popen(
         [browser_path, "--no-sandbox", f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", "about:blank"],
         stderr=subprocess.DEVNULL,

@@ -294,7 +294,7 @@ async def test_no_file_of_a_payload_is_left(supervisor, site, tmp_path):
     assert hurried.error is not None
     assert hurried.error.outcome == "capture_timeout"
     await take(supervisor, site.page("/last", "<p>text</p>"))
-    assert {path.name for path in folder.iterdir()} == {"profile", "owner.json"}
+    assert {path.name for path in folder.iterdir()} == {"profile", "owner.json", "owner.lock"}
 
 
 async def test_pages_taken_at_the_same_time_do_not_mix(supervisor, site):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 from types import ModuleType
 
@@ -12,7 +13,7 @@ import pytest
 from schemas.capture import Capture, Payload
 from workers.merge import PageTree, PayloadError, merge
 from workers.merge.payloads import replace_surrogates
-from workers.merge.tree import DOCUMENT, LINK_CONTENT, LINK_SHADOW
+from workers.merge.tree import DOCUMENT, ELEMENT, LINK_CONTENT, LINK_SHADOW
 
 
 def tags(tree: PageTree) -> list[str]:
@@ -214,3 +215,27 @@ def test_errors_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(PayloadError("ax_tree", "nodes", "is missing")))
     assert str(error) == "ax_tree: nodes: is missing"
     assert (error.kind, error.field, error.problem) == ("ax_tree", "nodes", "is missing")
+
+
+def test_attributes_decoded_at_once_are_those_decoded_one_by_one(pages: ModuleType) -> None:
+    field = pages.Node("INPUT", {"name": "n", "value": "old"}, live_value="new")
+    capture = pages.capture(pages.document(field, pages.Node("P", {"title": 'ü "q" \\'}), pages.Node("HR")))
+    one_by_one, at_once = merge(capture), merge(capture)
+    elements = (one_by_one.kind == ELEMENT).nonzero()[0].tolist()
+    at_once.expect(elements)
+    assert [at_once.attributes(e) for e in elements] == [one_by_one.attributes(e) for e in elements]
+    assert {"name": "n", "value": "new"} in [at_once.attributes(e) for e in elements]
+
+
+def test_malformed_attributes_cost_their_own_element_alone(pages: ModuleType) -> None:
+    capture = pages.capture(pages.document(pages.Node("P", {"id": "a"}), pages.Node("P", {"id": "b"})))
+    payloads = [
+        replace(p, data=bytes(p.data).replace(b'["id","b"]', b'["id",7]')) if p.kind == "dom_document" else p
+        for p in capture.payloads
+    ]
+    tree = merge(Capture(tuple(payloads)))
+    elements = (tree.kind == ELEMENT).nonzero()[0].tolist()
+    tree.expect(elements)
+    assert tree.attributes(elements[-2]) == {"id": "a"}
+    with pytest.raises(PayloadError, match="dom_document: attributes"):
+        tree.attributes(elements[-1])

@@ -63,6 +63,12 @@ def corpus_site(shared: Path, port: int = 8671) -> Iterator[dict[str, str]]:
     entries = [json.loads(line) for line in (folder / "pages" / "manifest.jsonl").read_text().splitlines()]
     hosts = json.loads((folder / "pages" / "hosts.json").read_text())
     entries.sort(key=lambda entry: (entry["bytes"], entry["id"]))
+    with socket.socket() as probe:
+        # the same one if it is free, so that kept stores name the same pages
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            with socket.socket() as other:
+                other.bind(("127.0.0.1", 0))
+                port = other.getsockname()[1]
     server = subprocess.Popen(
         [sys.executable, str(folder / "serve.py"), str(folder / "pages"), "--port", str(port)],
         stdout=subprocess.DEVNULL,

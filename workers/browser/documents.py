@@ -16,6 +16,8 @@ from schemas.settings import Caps
 from workers.browser.channel import Channel
 from workers.browser.visit import MAX_LISTED, MAX_NAME_CHARS, SettleReason, Visit
 
+PAUSE_DOCUMENTS: dict[str, Any] = {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]}
+
 
 @dataclass(slots=True)
 class Document:
@@ -77,6 +79,7 @@ class Documents:
         self.capped: SettleReason | None = None
         self.holds = False
         """Whether no other document may take the place of the current one any more."""
+        self._pauses = False
         self.door_is_kept = False
         """Whether somebody else pauses the requests for documents on this session; who does asks `refuses`."""
         self.refused = 0
@@ -149,9 +152,10 @@ class Documents:
 
         Raises CommandFailed, BrowserLost.
         """
-        if not self.holds and not self.door_is_kept:
-            await self._post("Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]})
         self.holds = True
+        if not self._pauses and not self.door_is_kept:
+            self._pauses = True
+            await self._post("Fetch.enable", PAUSE_DOCUMENTS)
         if self.is_leaving:
             self.refused += 1
             # which fails in the moment of a commit, and then the document is there
@@ -235,6 +239,10 @@ class Documents:
             self._requested = None
         self.current.is_error_page = "unreachableUrl" in frame
         self.count += 1
+        if self.count >= self._caps.client_redirects and not self._pauses and not self.door_is_kept:
+            # in time for the one that is refused, which may follow within milliseconds
+            self._pauses = True
+            self._send("Fetch.enable", PAUSE_DOCUMENTS)
         self.changed.set()
 
     def _on_parsed(self, event: dict[str, Any]) -> None:
@@ -252,8 +260,9 @@ class Documents:
         self.changed.set()
 
     def refuses(self, event: dict[str, Any]) -> bool:
-        """Whether a paused request would replace a held document; then it has been refused here."""
-        if not self.holds or event.get("frameId") != self._frame_id:
+        """Whether a paused request would replace a document that stays; then it has been refused here."""
+        is_one_too_many = self.count > self._caps.client_redirects
+        if event.get("frameId") != self._frame_id or not (self.holds or is_one_too_many):
             return False
         self.refused += 1
         # an aborted navigation leaves the document where it is

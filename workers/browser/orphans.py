@@ -6,6 +6,7 @@ command line of the browser, which is the mark that a process carries.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -19,14 +20,39 @@ from workers.browser.processes import group_of, kill_group
 
 PREFIX = "pagestate-browser-"
 OWNER_FILE = "owner.json"
+LOCK_FILE = "owner.lock"
+
+
+_held: dict[Path, int] = {}
+"""Descriptors that keep the locks of this process's folders."""
 
 
 def own_folder() -> Path:
-    """A new folder in the system's temporary folder, for this user only, which says whose it is."""
+    """A new folder in the system's temporary folder, for this user only, which says whose it is.
+
+    A lock says that the owner lives: it is free the moment the process is gone, and means the same to processes that
+    cannot see each other's ids, or whose clocks were set in between.
+    """
+    for folder in [folder for folder in _held if not folder.exists()]:
+        os.close(_held.pop(folder))
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    owner = {"pid": os.getpid(), "started": psutil.Process().create_time()}
-    (folder / OWNER_FILE).write_text(json.dumps(owner), "utf-8")
+    (folder / OWNER_FILE).write_text(json.dumps({"pid": os.getpid()}), "utf-8")
+    # it gets its name when it is locked: nobody may find it free before
+    draft = folder / f".{LOCK_FILE}"
+    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    draft.rename(folder / LOCK_FILE)
+    _held[folder] = descriptor
     return folder
+
+
+def _give_up_in_child() -> None:
+    """A forked child is not the owner, and may outlive it."""
+    while _held:
+        os.close(_held.popitem()[1])
+
+
+os.register_at_fork(after_in_child=_give_up_in_child)
 
 
 def sweep_orphans() -> list[Path]:
@@ -55,11 +81,13 @@ def _end_browsers_of(folders: list[Path]) -> None:
 
 def _is_orphan(folder: Path) -> bool:
     try:
-        owner = json.loads((folder / OWNER_FILE).read_text("utf-8"))
-        process = psutil.Process(int(owner["pid"]))
-        # a process id comes back; the second it was started in does not
-        return abs(process.create_time() - float(owner["started"])) > 1.0
-    except psutil.NoSuchProcess:
-        return True
-    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
         return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

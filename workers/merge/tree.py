@@ -20,6 +20,7 @@ from workers.merge.errors import PayloadError
 from workers.merge.payloads import (
     AX_PROPERTIES_DECODER,
     AX_VALUE_DECODER,
+    STRING_LISTS_DECODER,
     STRINGS_DECODER,
     LayoutMetrics,
     RawAxNode,
@@ -41,6 +42,7 @@ LINK_CONTENT: Final = 3
 SHADOW_KINDS: Final = ("", "user-agent", "open", "closed", "unknown")
 
 _FIELD_TAGS = frozenset({"input", "textarea"})
+_NO_PROPERTIES: list[tuple[str, object]] = []
 _EMPTY = len(b"[]")
 """Bytes of an empty list; what is not longer is one, or is not there."""
 
@@ -134,7 +136,7 @@ class PageTree:
     plain: Plain
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
     _roles: dict[bytes, str | None] = field(default_factory=dict, repr=False)
-    _properties: dict[int, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
+    _properties: dict[bytes, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -164,18 +166,37 @@ class PageTree:
         (browser-use 0.13.14, dom/service.py).
         """
         known = self._attributes.get(node)
-        if known is None:
-            known = self._attributes[node] = dict(attribute_pairs(self.attributes_raw[node]))
-            if self.plain.tag[node] in _FIELD_TAGS and self.plain.has_record[node]:
-                value = self.input_values.get(node)
-                if value is not None:
-                    known["value"] = value
-                checked = self.input_checked[node]
-                if checked == 1:
-                    known["checked"] = "true"
-                elif checked == 0:
-                    known.pop("checked", None)
-        return known
+        return self._with_live_value(node, dict(attribute_pairs(self.attributes_raw[node]))) if known is None else known
+
+    def expect(self, nodes: list[int]) -> None:
+        """Decode the attributes of all these elements at once, because a call for each costs more than its decoding.
+
+        If one of them is malformed none is decoded here; asking for that one's attributes then says so.
+        """
+        raws = [self.attributes_raw[node] for node in nodes]
+        try:
+            lists = STRING_LISTS_DECODER.decode(b"[" + b",".join([raw if len(raw) else b"[]" for raw in raws]) + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        known, tags = self._attributes, self.plain.tag
+        for node, flat in zip(nodes, lists, strict=True):
+            values = iter(flat)
+            known[node] = attributes = dict(zip(values, values))  # noqa: B905  # an odd one at the end is no pair
+            if tags[node] in _FIELD_TAGS:
+                self._with_live_value(node, attributes)
+
+    def _with_live_value(self, node: int, attributes: dict[str, str]) -> dict[str, str]:
+        self._attributes[node] = attributes
+        if self.plain.tag[node] in _FIELD_TAGS and self.plain.has_record[node]:
+            value = self.input_values.get(node)
+            if value is not None:
+                attributes["value"] = value
+            checked = self.input_checked[node]
+            if checked == 1:
+                attributes["checked"] = "true"
+            elif checked == 0:
+                attributes.pop("checked", None)
+        return attributes
 
     def ax_role(self, node: int) -> str | None:
         """The role's value as Chromium gives it."""
@@ -183,9 +204,11 @@ class PageTree:
         if row < 0:
             return None
         raw = bytes(self.ax_nodes[row].role)  # the same few texts over and over
-        if raw not in self._roles:
-            self._roles[raw] = self._ax_text(row, "role", self.ax_nodes[row].role)
-        return self._roles[raw]
+        try:
+            return self._roles[raw]
+        except KeyError:
+            known = self._roles[raw] = self._ax_text(row, "role", self.ax_nodes[row].role)
+            return known
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""
@@ -193,16 +216,18 @@ class PageTree:
         return self._ax_text(row, "name", self.ax_nodes[row].name) if row >= 0 else None
 
     def ax_properties(self, node: int) -> list[tuple[str, object]]:
-        """Name and value of each property, in order; None where a property has no value."""
+        """Name and value of each property, in order; None where a property has no value.
+
+        Nodes whose properties are the same text have one and the same list: most of a page's do.
+        """
         row = self.plain.ax[node]
         if row < 0:
-            return []
-        known = self._properties.get(row)
+            return _NO_PROPERTIES
+        raw = bytes(self.ax_nodes[row].properties)
+        known = self._properties.get(raw)
         if known is None:
-            raw = self.ax_nodes[row].properties
             found = self._decoded(AX_PROPERTIES_DECODER, row, "properties", raw) if len(raw) > _EMPTY else []
-            known = [(p.name, p.value.value if p.value is not None else None) for p in found]
-            self._properties[row] = known
+            known = self._properties[raw] = [(p.name, p.value.value if p.value is not None else None) for p in found]
         return known
 
     def has_ax_children(self, node: int) -> bool:
@@ -218,7 +243,7 @@ class PageTree:
         return value.value if value is not None and isinstance(value.value, str) else None
 
     @staticmethod
-    def _decoded(decoder: msgspec.json.Decoder[Any], row: int, name: str, raw: Raw) -> Any:
+    def _decoded(decoder: msgspec.json.Decoder[Any], row: int, name: str, raw: Raw | bytes) -> Any:
         try:
             return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

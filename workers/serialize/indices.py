@@ -43,13 +43,15 @@ def final_tree(
     simplified = simplify(view)
     painting = Painting(view, simplified)
     interactivity = Interactivity(view)
-    excluded = excluded_by_parent(view, simplified)
     nodes = simplified.nodes()
-    compounds = compound_parts(view, simplified)
     kind = tree.plain.kind
+    elements = [n for n in nodes if kind[n] == ELEMENT]
+    tree.expect(elements)
+    excluded = excluded_by_parent(view, simplified)
+    compounds = compound_parts(view, simplified)
     folded = excluded.tobytes()
     deserves = _Scans(view, simplified, interactivity).deserves
-    deserving = {n: reason for n in nodes if kind[n] == ELEMENT and not folded[n] and (reason := deserves(n))}
+    deserving = {n: reason for n in elements if not folded[n] and (reason := deserves(n))}
     painting.ask([*deserving, *simplified.texts_of(nodes)])
     reserved = set(tree.backend_node_id[nodes].tolist())
     following = max(reserved, default=0) + 1

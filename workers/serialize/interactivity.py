@@ -38,12 +38,16 @@ ICON_PX = (10.0, 50.0)
 class Interactivity:
     """Answers per node, each worked out once."""
 
-    __slots__ = ("_known", "_listens", "_view")
+    __slots__ = ("_icon_sized", "_known", "_listens", "_search", "_states", "_view")
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._listens = view.tree.has_listener.tobytes()
+        self._icon_sized = _sized(view, *ICON_PX)
         self._known: dict[int, InteractiveReason | None] = {}
+        # by the values and the lists of properties that many elements of a page have in common
+        self._search: dict[str, bool] = {}
+        self._states: dict[int, bool | None] = {}
 
     def reason(self, node: int) -> InteractiveReason | None:
         """Why the element is interactive, None if it is not."""
@@ -54,14 +58,15 @@ class Interactivity:
 
     def _judge(self, node: int) -> InteractiveReason | None:
         view, tree = self._view, self._view.tree
-        if tree.plain.kind[node] != ELEMENT:
+        plain = tree.plain
+        if plain.kind[node] != ELEMENT:
             return None
-        tag = tree.plain.tag[node]
-        if tag in ("html", "body"):
+        tag = plain.tag[node]
+        if tag == "html" or tag == "body":
             return None
         if self._listens[node]:
             return "listener"
-        if tag in ("iframe", "frame") and self._is_between(node, MIN_FRAME_PX, None):
+        if (tag == "iframe" or tag == "frame") and self._is_large(node):
             return "frame"
         attributes = tree.attributes(node)
         if tag == "label":
@@ -71,11 +76,12 @@ class Interactivity:
                 return "label"
         elif tag == "span" and self._wraps_control(node, 2):
             return "span"
-        if attributes and _has_search_word(attributes):
+        if attributes and self._has_search_word(attributes):
             return "search_word"
-        decided = self._by_ax_state(node)
-        if decided is not None:
-            return "ax_state" if decided else None
+        if plain.ax[node] >= 0:
+            decided = self._by_ax_state(node)
+            if decided is not None:
+                return "ax_state" if decided else None
         if tag in INTERACTIVE_TAGS:
             return "tag"
         if attributes:
@@ -85,27 +91,33 @@ class Interactivity:
                 return "role"
         if tree.ax_role(node) in INTERACTIVE_AX_ROLES:
             return "ax_role"
-        if attributes and not ICON_ATTRIBUTES.isdisjoint(attributes) and self._is_between(node, *ICON_PX):
+        if self._icon_sized[node] and not ICON_ATTRIBUTES.isdisjoint(attributes):
             return "icon"
-        return "cursor" if view.recorded[node] and view.style(node, "cursor") == "pointer" else None
+        return "cursor" if view.points[plain.style[node]] and view.recorded[node] else None
 
-    def _is_between(self, node: int, low: float, high: float | None) -> bool:
-        """True if both sides of the element's box lie between the limits, or, without a high one, above the low."""
+    def _is_large(self, node: int) -> bool:
         if not self._view.boxed[node]:
             return False
         _, _, width, height = self._view.tree.bounds[node].tolist()
-        if high is None:
-            return bool(width > low and height > low)
-        return bool(low <= width <= high and low <= height <= high)
+        return bool(width > MIN_FRAME_PX and height > MIN_FRAME_PX)
 
     def _by_ax_state(self, node: int) -> bool | None:
-        for name, value in self._view.tree.ax_properties(node):
-            if name in ("disabled", "hidden"):
-                if value:
-                    return False
-            elif name in AX_PRESENT or (name in AX_TRUE and value):
-                return True
-        return None
+        properties = self._view.tree.ax_properties(node)
+        key = id(properties)  # the tree keeps the list
+        if key not in self._states:
+            self._states[key] = _state(properties)
+        return self._states[key]
+
+    def _has_search_word(self, attributes: dict[str, str]) -> bool:
+        """True if class, id or data hold a search word."""
+        for name, value in attributes.items():
+            if name == "class" or name == "id" or name.startswith("data-"):
+                found = self._search.get(value)
+                if found is None:
+                    found = self._search[value] = _holds_search_word(value.lower())
+                if found:
+                    return True
+        return False
 
     def _wraps_control(self, node: int, levels: int) -> bool:
         plain = self._view.tree.plain
@@ -120,18 +132,30 @@ class Interactivity:
         return False
 
 
-def _has_search_word(attributes: dict[str, str]) -> bool:
-    """True if class, id or data hold a search word; spelt out, which costs a third of a loop over SEARCH_WORDS."""
-    for name, value in attributes.items():
-        if name == "class" or name == "id" or name.startswith("data-"):
-            text = value.lower()
-            if (
-                "search" in text
-                or "find" in text
-                or "query" in text
-                or "glass" in text
-                or "lookup" in text
-                or "magnify" in text
-            ):
-                return True
-    return False
+def _sized(view: View, low: float, high: float) -> bytes:
+    """By node 1 if both sides of its box lie between the limits."""
+    width, height = view.tree.bounds[:, 2], view.tree.bounds[:, 3]
+    flags = (width >= low) & (width <= high) & (height >= low) & (height <= high) & view.has_bounds
+    return flags.tobytes()
+
+
+def _state(properties: list[tuple[str, object]]) -> bool | None:
+    for name, value in properties:
+        if name in ("disabled", "hidden"):
+            if value:
+                return False
+        elif name in AX_PRESENT or (name in AX_TRUE and value):
+            return True
+    return None
+
+
+def _holds_search_word(text: str) -> bool:
+    """Spelt out, which costs a third of a loop over SEARCH_WORDS."""
+    return (
+        "search" in text
+        or "find" in text
+        or "query" in text
+        or "glass" in text
+        or "lookup" in text
+        or "magnify" in text
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class SelectorMap:
         return len(self.index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """One listing.
 
@@ -57,11 +58,16 @@ class Listing:
 
     text: str
     selector_map: SelectorMap
-    stats: PageStatistics
     seen: frozenset[tuple[str, int]]
     nodes: int
     interactive: int
     forged_lines: int
+    _final: FinalTree = field(repr=False, compare=False)
+
+    @cached_property
+    def stats(self) -> PageStatistics:
+        """The page statistics, counted when asked for."""
+        return page_statistics(self._final)
 
 
 def serialize_listing(
@@ -80,11 +86,11 @@ def serialize_listing(
     return Listing(
         text=text,
         selector_map=selector_map,
-        stats=page_statistics(final),
         seen=frozenset(zip(sessions, selector_map.backend_node_id, strict=True)),
         nodes=len(tree),
         interactive=len(selector_map),
         forged_lines=printer.forged_lines,
+        _final=final,
     )
 
 

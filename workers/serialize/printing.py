@@ -15,6 +15,8 @@ from workers.serialize.simplify import parent_in
 EMPTY_TEXT = "Empty DOM tree (you might have to wait for the page to load)"
 COLLAPSED = " <!-- SVG content collapsed -->"
 CLOSED = SHADOW_KINDS.index("closed")
+LINED_TAGS = frozenset({"svg", "iframe", "frame"})
+"""Elements that have a line whether they have an index or not."""
 
 
 class Printer:
@@ -39,53 +41,59 @@ class Printer:
             return EMPTY_TEXT
         plain = final.view.tree.plain
         kinds, ends, tags = plain.kind, plain.subtree_end, plain.tag
-        scrolls, index_of, ignores = final.view.scrolls, final.index_of, final.painting.ignores
-        texts, excluded = final.simplified.texts, final.excluded.tobytes()
+        ignores, texts = final.painting.ignores, final.simplified.texts
         lines: list[str] = []
         # open subtrees: where each ends, the depth around it, the lines that follow its children
         open_ends: list[tuple[int, int, list[str]]] = []
         depth = skip_to = 0
         next_end = len(kinds) + 1
-        for node in final.nodes:
+        for node in self._with_lines():
             if node < skip_to:
                 continue
             while next_end <= node:
-                _, depth, trailer = open_ends.pop()
-                lines += trailer
+                _, depth, closing = open_ends.pop()
+                lines += closing
                 next_end = open_ends[-1][0] if open_ends else len(kinds) + 1
             kind = kinds[node]
             if kind == TEXT:
                 if node in texts and not ignores(node):
                     lines.append("\t" * depth + texts[node])
                 continue
-            line, trailer = "", []
+            trailer: list[str] = []
             tabs = "\t" * depth
             if kind == FRAGMENT:
                 closed = final.view.tree.shadow_kind[node] == CLOSED
                 line = "Closed Shadow" if closed else "Open Shadow"
                 trailer = [f"{tabs}Shadow End"]
-            elif kind == ELEMENT and not excluded[node]:
+            else:
                 tag = tags[node]
+                self.printed.add(node)
                 if tag == "svg":
                     lines.append(tabs + self._svg(node))
-                    self.printed.add(node)
                     skip_to = ends[node]
                     continue
-                frame = tag in ("iframe", "frame")
-                if frame or node in index_of or scrolls[node]:
-                    line = self._line(node)
-                    self.printed.add(node)
-                    trailer = self._hints(node, tabs) if frame else []
-            if line:
-                lines.append(tabs + line)
-                next_end = ends[node]
-                open_ends.append((next_end, depth, trailer))
-                depth += 1
-        for _, _, trailer in reversed(open_ends):
-            lines += trailer
+                line = self._line(node)
+                if tag == "iframe" or tag == "frame":
+                    trailer = self._hints(node, tabs)
+            lines.append(tabs + line)
+            next_end = ends[node]
+            open_ends.append((next_end, depth, trailer))
+            depth += 1
+        for _, _, closing in reversed(open_ends):
+            lines += closing
         text = "\n".join(lines)
         self.forged_lines = text.count("\n") - max(len(lines) - 1, 0)
         return text
+
+    def _with_lines(self) -> list[int]:
+        """The nodes of the final tree that have lines of their own, texts and all shadow roots included."""
+        final, view = self._final, self._final.view
+        kind, kept = view.tree.kind, final.simplified.final
+        elements = view.scrollable | view.named(LINED_TAGS)
+        elements[list(final.index_of)] = True
+        elements &= (kind == ELEMENT) & ~final.excluded
+        found: list[int] = (kept & (elements | (kind == TEXT) | (kind == FRAGMENT))).nonzero()[0].tolist()
+        return found
 
     def _prefix(self, node: int) -> str:
         if node not in self._hosts:

@@ -18,6 +18,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rect: TypeAlias = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
+_NOWHERE: Rect = (float("nan"),) * 4
 
 MAX_STORED = 5000
 """The union refuses additions from this size on; one addition may overshoot it (same place)."""
@@ -155,17 +156,28 @@ class Pieces:
     def drop(self, place: int) -> None:
         """From now on it neither crosses nor touches anything; the places of the others stay."""
         self._sides[:, place] = np.nan
+        self._rects[place] = _NOWHERE
 
     def crossing(self, rect: Rect, count: int | None = None) -> list[int]:
         """The places, among the first `count`, of those that overlap the rectangle strictly, ascending."""
-        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
-        found: list[int] = ((x1 < rect[2]) & (x2 > rect[0]) & (y1 < rect[3]) & (y2 > rect[1])).nonzero()[0].tolist()
+        end = self.count if count is None else count
+        left, top, right, bottom = rect
+        if end <= _FEW:
+            few = enumerate(self._rects[:end])
+            return [i for i, r in few if r[0] < right and r[2] > left and r[1] < bottom and r[3] > top]
+        x1, y1, x2, y2 = self._sides[:, :end]
+        found: list[int] = ((x1 < right) & (x2 > left) & (y1 < bottom) & (y2 > top)).nonzero()[0].tolist()
         return found
 
     def touching(self, rect: Rect, count: int | None = None) -> list[int]:
         """The places, among the first `count`, of those that share a point with the rectangle, ascending."""
-        x1, y1, x2, y2 = self._sides[:, : self.count if count is None else count]
-        found: list[int] = ((x1 <= rect[2]) & (x2 >= rect[0]) & (y1 <= rect[3]) & (y2 >= rect[1])).nonzero()[0].tolist()
+        end = self.count if count is None else count
+        left, top, right, bottom = rect
+        if end <= _FEW:
+            few = enumerate(self._rects[:end])
+            return [i for i, r in few if r[0] <= right and r[2] >= left and r[1] <= bottom and r[3] >= top]
+        x1, y1, x2, y2 = self._sides[:, :end]
+        found: list[int] = ((x1 <= right) & (x2 >= left) & (y1 <= bottom) & (y2 >= top)).nonzero()[0].tolist()
         return found
 
 
@@ -228,18 +240,21 @@ class Occluders:
         exact = flat | self._meet_flat_pieces(rects, counts)
         held = around.any(axis=1) & ~exact
         out[asked[held]] = True
-        for place in np.nonzero(touching.any(axis=1) & ~held)[0].tolist():
+        for place in (exact & touching.any(axis=1)).nonzero()[0].tolist():
+            out[asked[place]] = self._covers_exactly(_rect(rects[place].tolist()), int(counts[place]))
+        unsure = (touching.any(axis=1) & ~held & ~exact).nonzero()[0]
+        if not len(unsure):
+            return
+        ax1, ay1, ax2, ay2 = ax1[unsure], ay1[unsure], ax2[unsure], ay2[unsure]
+        areas = (np.minimum(x2, ax2) - np.maximum(x1, ax1)) * (np.minimum(y2, ay2) - np.maximum(y1, ay1))
+        areas[~touching[unsure]] = 0
+        # far beyond rounding: overlaps that add up to less cannot fill the rectangle
+        may_fill = areas.sum(axis=1) >= ((ax2 - ax1) * (ay2 - ay1))[:, 0] * 0.999
+        for row, place in zip(may_fill.nonzero()[0].tolist(), unsure[may_fill].tolist(), strict=True):
+            largest_first = (-areas[row]).argsort(kind="stable")
+            found = near[largest_first[touching[place][largest_first]]]
             rect = _rect(rects[place].tolist())
-            if exact[place]:
-                out[asked[place]] = self._covers_exactly(rect, int(counts[place]))
-            else:
-                found = near[touching[place]]
-                width = np.minimum(found[:, 2], rect[2]) - np.maximum(found[:, 0], rect[0])
-                areas = width * (np.minimum(found[:, 3], rect[3]) - np.maximum(found[:, 1], rect[1]))
-                # far beyond rounding: the overlaps cannot fill the rectangle
-                if float(areas.sum()) >= (rect[2] - rect[0]) * (rect[3] - rect[1]) * 0.999:
-                    largest_first = found[np.argsort(-areas, kind="stable")]
-                    out[asked[place]] = not left_over(rect, [_rect(row) for row in largest_first.tolist()])
+            out[asked[place]] = not left_over(rect, [_rect(one) for one in found.tolist()])
 
     def _meet_flat_pieces(self, rects: F64, counts: I64) -> Flags:
         """Whether a stored piece without area touches each: what it cuts off has no area, but must be covered."""

@@ -40,7 +40,8 @@ class FrameContext:
 class View:
     """Columns by node that every pass reads; `recorded`, `seen`, `boxed` and `scrolls` are bytes for loops.
 
-    `printable` holds the names of attributes that may print with their places, `repeated` those that stand there twice.
+    `points` tells by row of styles, and at last for unknown styles, whether the cursor is a pointer. `printable` holds
+    the names of attributes that may print with their places, `repeated` those that stand there twice.
     """
 
     tree: PageTree
@@ -58,6 +59,7 @@ class View:
     occludes: Flags
     printable: dict[str, int]
     repeated: frozenset[str]
+    points: list[bool]
     recorded: bytes
     seen: bytes
     boxed: bytes
@@ -160,6 +162,7 @@ def look(tree: PageTree, options: ListingOptions) -> View:
         occludes=occludes,
         printable=printable,
         repeated=frozenset() if len(printable) == len(names) else frozenset(n for n in names if names.count(n) > 1),
+        points=[*(_style(row, "cursor") == "pointer" for row in tree.style_rows), False],
         recorded=has_record.tobytes(),
         seen=visible.tobytes(),
         boxed=has_bounds.tobytes(),

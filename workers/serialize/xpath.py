@@ -27,7 +27,8 @@ class XPaths:
         kind = self._view.tree.plain.kind[node]
         parent = self._view.tree.plain.parent[node]
         if kind == ELEMENT:
-            return self._way(parent) + self._step(node, parent)
+            way = self._ways.get(parent)
+            return (self._way(parent) if way is None else way) + self._step(node, parent)
         return self._way(parent)[:-1] if kind == FRAGMENT else ""
 
     def _way(self, node: int) -> str:

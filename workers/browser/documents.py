@@ -68,6 +68,7 @@ class Documents:
         self._visit = visit
         self._fail = fail
         self._requested: Document | None = None
+        self._first: Document | None = None
         self._pending: dict[str, str] = {}
         self._file_types: dict[str, str] = {}
         self.current: Document | None = None
@@ -133,8 +134,7 @@ class Documents:
             visit = self._visit
             visit.status, visit.content_type, visit.headers = document.status, document.content_type, document.headers
             visit.client_redirects = max(0, self.count - 1)
-            if self.count <= 1:
-                visit.redirects = list(document.redirects)
+            visit.redirects = list((self._first or document).redirects)
             if self.current is None:
                 visit.final_url = document.url
             elif document.failed or not document.finished:
@@ -239,6 +239,7 @@ class Documents:
             self._requested = None
         self.current.is_error_page = "unreachableUrl" in frame
         self.count += 1
+        self._first = self._first or self.current
         if self.count >= self._caps.client_redirects and not self._pauses and not self.door_is_kept:
             # in time for the one that is refused, which may follow within milliseconds
             self._pauses = True

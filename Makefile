@@ -15,7 +15,7 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench faults oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -42,6 +42,9 @@ bench: ready ## measure what a page costs, against bare Playwright; what the gua
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
+
+faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
+	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)
 
 # The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

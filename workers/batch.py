@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -19,6 +19,7 @@ from schemas.profiles import Profile
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of
+from workers.back_off import BackOff
 from workers.page import PageCapturer
 from workers.politeness import HostGate, Pace, pace_of
 from workers.store.commit import commit_batch
@@ -33,6 +34,8 @@ above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page o
 
 
 STOPPED = "the run was stopped"
+
+LEFT_ALONE = "its host is left alone for a while: it showed a challenge, or said when to come again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class BatchRunner:
     slots: asyncio.Semaphore
     stop: asyncio.Event
     told: Callable[[PageDone], None]
+    back_off: BackOff = field(default_factory=lambda: BackOff(time.monotonic))
 
     async def capture_batch(self, batch: Batch) -> BatchDone:
         """Captures and commits one batch.
@@ -109,6 +113,8 @@ class BatchRunner:
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
+        if not await self._host_is_ready(planned.url_key, deadline):
+            return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
         async with self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
                 return self.capturer.deferred(batch, planned, profile, STOPPED)
@@ -116,12 +122,23 @@ class BatchRunner:
                 return self.capturer.deferred(batch, planned, profile, "the delay of its host goes beyond the deadline")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
+            if self.back_off.seconds_left(planned.url_key):
+                return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
             record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
+        self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(
             PageDone(record.url_key, record.profile, record.outcome, tuple(row["degradations"]), row["duration_ms"])
         )
         return record
+
+    async def _host_is_ready(self, url_key: str, deadline: float) -> bool:
+        """Whether a host is no longer left alone, at once or after a wait that the batch has time for."""
+        while left := self.back_off.seconds_left(url_key):
+            if time.monotonic() + left > deadline or self.stop.is_set():
+                return False
+            await asyncio.sleep(min(left, 1.0))
+        return True
 
     def _deadline_seconds(self, pace: Pace | None, pages_of_host: int) -> float:
         """The batch's deadline for the pages of one host, longer where politeness to it needs more."""

@@ -93,6 +93,10 @@ class Supervisor:
         """The facts of the browser in use; launches it if need be."""
         return (await self._running()).facts
 
+    async def endpoint(self) -> str:
+        """The websocket address at which the browser in use is debugged, for whoever looks at the same pages."""
+        return await _endpoint((await self._running()).folder / "profile")
+
     async def _running(self) -> _Launched:
         async with self._launching:
             launched = self._launched

@@ -15,10 +15,10 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench faults oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan faults oracle differential lock clean ready ready-python
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 crawl: ready ## capture the example site, or SEEDS=urls.txt, into STORE=./store
 	@if [ -n "$$SEEDS" ]; then set -- "$$SEEDS"; else set -- --example; fi; \
@@ -38,31 +38,45 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 	@$(BIN)/lint-imports
 	@$(BIN)/python infra/module_lines.py
 
-bench: ready ## measure what a page costs, against bare Playwright; what the guard costs; and its core, against browser-use
+bench: ready ## measure what a page costs, its guard and its outline, and the core against its peers
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline_share.py $(ARGS)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline.py
 
 faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
 	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)
 
-# The stamp is written last and holds what it vouches for, so that an interrupted run starts over.
+bench-plan: ready-python ## measure the plan of N=1000000 URLs
+	@$(BIN)/python tests/bench/plan.py $(or $(N),1000000)
+
+# A stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle
-oracle: ready-python ## set up the real browser-use in a venv beside, for the tests that compare with it
+STAGEHAND := .cache/oracle-stagehand
+STAGEHAND_LOCK := tests/oracle/stagehand
+oracle: ready-python ## set up the real browser-use and the real Stagehand beside, for the tests that compare with them
 	@cmp -s requirements-oracle.lock $(ORACLE)/stamp || { \
 		rm -rf $(ORACLE) && $(BIN)/python -m venv $(ORACLE) && \
 		$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check --no-input --require-hashes -r requirements-oracle.lock && \
 		cp requirements-oracle.lock $(ORACLE)/stamp; }
+	@if ! command -v npm >/dev/null; then echo "No npm: the outline is not compared with the real Stagehand; install Node.js 20 or newer."; \
+	else cmp -s $(STAGEHAND_LOCK)/package-lock.json $(STAGEHAND)/stamp || { \
+		rm -rf $(STAGEHAND) && mkdir -p $(STAGEHAND) && cp $(STAGEHAND_LOCK)/package*.json $(STAGEHAND)/ && \
+		(cd $(STAGEHAND) && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier) && \
+		cp $(STAGEHAND)/package-lock.json $(STAGEHAND)/stamp; }; fi
 
-differential: ready oracle ## compare with the real browser-use: ARGS="--fuzz 300 --corpus"
-	@$(WITH_BROWSER) $(BIN)/python tests/oracle/differential.py $(ARGS)
+differential: ready oracle ## compare with the real browser-use and the real Stagehand: ARGS="--fuzz 300 --corpus"
+	@$(WITH_BROWSER) $(BIN)/python tests/oracle/differential.py $(ARGS); listing=$$?; \
+	$(WITH_BROWSER) $(BIN)/python tests/oracle/outline_differential.py $(ARGS) && exit $$listing
 
-lock: ready-python ## resolve the dependencies again and write requirements.lock and requirements-oracle.lock
+lock: ready-python ## resolve the dependencies again and write the lock files, those of the oracles too
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install -q --disable-pip-version-check uv
 	@PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --group dev pyproject.toml -o requirements.lock
 	@echo browser-use==0.13.14 | PATH="$(CURDIR)/$(BIN):$$PATH" uv pip compile -q --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --no-strip-extras - -o requirements-oracle.lock
+	@cd $(STAGEHAND_LOCK) && npm install --silent --package-lock-only --ignore-scripts --no-audit --no-fund --no-update-notifier
 
 clean: ## remove .venv, caches and built files; the store stays
 	@rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

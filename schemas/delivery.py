@@ -59,6 +59,9 @@ class DeliverySettings:
     visibility_timeout: timedelta = timedelta(minutes=10)
     """Longer than any batch takes: below that a batch runs twice at once, which costs work but commits once. Ten
     minutes is the batch deadline (two minutes, or 25 polite pages) and after it a last page with all its budgets."""
+    claim_lapse: timedelta = timedelta(seconds=30)
+    """How long a claim stands still before another worker takes it over: the batch of a lost worker waits that long
+    after its message has come back."""
     restore_interval: timedelta = timedelta(seconds=2)
     """How often the Redis transport looks for messages whose timeout is over; with kombu's own defaults a killed
     worker's batch was not back after 90 s."""

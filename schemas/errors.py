@@ -4,6 +4,7 @@
     ├── UsageError            what the user gave cannot be used; exit code 2
     │   ├── SeedError         a seed file or a seed line
     │   ├── SettingError      a setting or an option
+    │   ├── BrokerError       the broker does not answer, or refuses
     │   └── StoreError        the store cannot be used as asked
     │       ├── StoreLocked   another crawl is at work in this store
     │       ├── StoreMismatch another crawl, other settings, or a newer schema
@@ -81,6 +82,12 @@ class StoreDamaged(StoreError):
     """A file of a store is not what its marker says."""
 
     kind = "store_damaged"
+
+
+class BrokerError(UsageError):
+    """The broker does not answer, or refuses."""
+
+    kind = "broker"
 
 
 class BrowserMissing(PagestateError):

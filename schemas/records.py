@@ -13,7 +13,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """One timed step of a page. Times in milliseconds, `started_ms` from the start of the page."""
+    """One timed step of a page. Times in milliseconds, `started_ms` from the start of the page.
+
+    depth, hydrated_nodes   of the document's stage: the depth asked for that came, -1 is all, and how many nodes had
+                            their children filled in
+    """
 
     stage: Stage
     outcome: StageOutcome
@@ -23,6 +27,8 @@ class StageResult:
     bytes: int | None = None
     nodes: int | None = None
     cpu_ms: float | None = None
+    depth: int | None = None
+    hydrated_nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

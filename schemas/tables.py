@@ -179,6 +179,8 @@ STAGE_METRICS = pa.schema(
         pa.field("cpu_ms", pa.float64()),  # of the process that did it, where it had the process to itself
         pa.field("bytes", pa.int64()),
         pa.field("nodes", pa.int64()),
+        pa.field("depth", pa.int32()),  # of dom_document: depth asked of DOM.getDocument that came; -1 is all
+        pa.field("hydrated_nodes", pa.int64()),  # of dom_document: cut-off nodes whose children were filled in
     ]
 )
 

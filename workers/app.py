@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,12 +23,14 @@ from schemas.delivery import DeliverySettings, address_of_broker, celery_setting
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
+from workers.claims import ClaimTimes
 from workers.engine import EngineThread
 from workers.policy_file import read_policy
 from workers.store import open_store
-from workers.store.s3 import S3Options
+from workers.store.s3_client import S3Options
 from workers.tasks import register
 
+_LOG = logging.getLogger("pagestate.worker")
 PREFIX: Final = "PAGESTATE_WORKER_"
 
 
@@ -37,6 +41,10 @@ class WorkerSettings:
     delivery: DeliverySettings
     run: RunSettings
     s3: S3Options
+    stores: tuple[str, ...] = ()
+    """The folders and s3:// URLs that a message may name; none given: any."""
+    grace: timedelta = timedelta(minutes=2)
+    """To finish in once asked to end; then the process ends by itself, and its batches come to another worker."""
 
 
 def _seconds(text: str) -> timedelta:
@@ -51,12 +59,18 @@ def _yes_or_no(text: str) -> bool:
 
 _LEAST: Final[dict[str, float]] = {
     "visibility_timeout": 1,
+    "claim_lapse": 0.3,
+    "grace": 1,
     "concurrency": 1,
     "host_concurrency": 1,
     "host_delay": 0,
     "processes": 1,
 }
-_DELIVERY: Final[dict[str, Callable[[str], Any]]] = {"broker": str, "visibility_timeout": _seconds}
+_DELIVERY: Final[dict[str, Callable[[str], Any]]] = {
+    "broker": str,
+    "visibility_timeout": _seconds,
+    "claim_lapse": _seconds,
+}
 _RUN: Final[dict[str, Callable[[str], Any]]] = {
     "concurrency": int,
     "host_concurrency": int,
@@ -72,7 +86,8 @@ _S3: Final[dict[str, Callable[[str], Any]]] = {
     "encryption": str,
     "kms_key": str,
 }
-KNOWN: Final = (*_DELIVERY, *_RUN, *(f"s3_{name}" for name in _S3))
+_OWN: Final[dict[str, Callable[[str], Any]]] = {"stores": lambda text: tuple(text.split("\n")), "grace": _seconds}
+KNOWN: Final = (*_DELIVERY, *_RUN, *_OWN, *(f"s3_{name}" for name in _S3))
 
 
 def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
@@ -98,23 +113,40 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
             **_values(given, _RUN, ""),
         ),
         s3=S3Options(**_values(given, _S3, "s3_")),
+        **_values(given, _OWN, ""),
     )
 
 
 def make_app(settings: WorkerSettings) -> Celery:
     """An application whose tasks share one engine, which ends with the worker."""
+    open_one = partial(open_store, options=settings.s3)
     engine = EngineThread(
         settings.run,
         browser=partial(find_browser, settings.run.browser_path),
-        open_store=partial(open_store, options=settings.s3),
+        open_store=open_one,
+        times=ClaimTimes.of(settings.delivery.claim_lapse),
+        allowed=frozenset(open_one(place).where for place in settings.stores),
     )
     app = Celery("pagestate", set_as_current=False)
     app.conf.update(celery_settings(settings.delivery))
     register(app, engine)
     # held by the closures: Celery keeps only weak references to what listens
     signals.worker_shutting_down.connect(lambda **_: engine.stop(), weak=False)
+    signals.worker_shutting_down.connect(lambda **_: _end_after(settings.grace), weak=False)
     signals.worker_shutdown.connect(lambda **_: engine.close(), weak=False)
     return app
+
+
+def _end_after(grace: timedelta) -> None:
+    """Ends the process when the grace is over: unacknowledged messages come back to another worker."""
+
+    def end() -> None:
+        _LOG.error("the worker did not finish within %g s; it gives its batches back", grace.total_seconds())
+        os._exit(1)
+
+    timer = threading.Timer(grace.total_seconds(), end)
+    timer.daemon = True
+    timer.start()
 
 
 @cache

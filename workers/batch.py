@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -19,11 +21,14 @@ from schemas.profiles import Profile
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of
+from schemas.version import PAGESTATE_VERSION
 from workers.back_off import BackOff
+from workers.claims import Claim
+from workers.journal import Journal, Losses
 from workers.page import PageCapturer
 from workers.politeness import HostGate, Pace, pace_of
 from workers.store.commit import commit_batch
-from workers.store.layout import CRAWL_FILE
+from workers.store.layout import CRAWL_FILE, quarantine_path
 from workers.store.objects import ObjectStore
 
 POLITE_PAGE_SECONDS = 5.0
@@ -51,11 +56,40 @@ class PageDone:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A batch has ended: `won` committed it, `duplicate` found it committed, `unstarted` has nothing to commit."""
+    """A batch has ended: `won` committed it, `duplicate` found it committed, `unstarted` has nothing to commit, `held`
+    left it to another execution that has its claim, `lost` lost its own claim on the way."""
 
     batch_id: str
-    result: Literal["won", "duplicate", "unstarted"]
+    result: Literal["won", "duplicate", "unstarted", "held", "lost"]
     outcomes: dict[Outcome, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one execution of a batch carries besides the batch.
+
+    An engine whose store nobody else writes to needs no claim and no journal.
+    """
+
+    attempt: str
+    claim: Claim | None = None
+    journal: Journal | None = None
+    losses: Losses = field(default_factory=Losses)
+
+    @classmethod
+    def alone(cls) -> Execution:
+        """An execution that has nothing to fear from others."""
+        return cls(new_attempt())
+
+    @property
+    def may_not_start(self) -> bool:
+        """Whether the claim may be another's already: no further navigation."""
+        return self.claim is not None and self.claim.lost.is_set()
+
+
+def new_attempt() -> str:
+    """The id of a new execution."""
+    return attempt_id(secrets.token_bytes(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +106,28 @@ class BatchRunner:
     told: Callable[[PageDone], None]
     back_off: BackOff = field(default_factory=lambda: BackOff(time.monotonic))
 
-    async def capture_batch(self, batch: Batch) -> BatchDone:
+    async def capture_batch(self, batch: Batch, execution: Execution | None = None) -> BatchDone:
         """Captures and commits one batch.
 
         Pages not started before the deadline or the stop are committed as `deferred`; a batch of which nothing was
-        started is left alone. Raises BrowserMissing, StoreError.
+        started is left alone, and so is one whose claim was lost. Raises BrowserMissing, StoreError.
         """
+        execution = execution or Execution.alone()
         begun = time.monotonic()
         looks = [(page, look) for page in batch.pages for look in page.looks(self.settings.profiles)]
         pages = Counter(host_of(planned.url_key) for planned, _ in looks)
+        turns = asyncio.Semaphore(1 if execution.losses.careful else len(looks))
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._page(batch, planned, profile, begun, pages[host_of(planned.url_key)]))
+                group.create_task(
+                    self._page(batch, planned, profile, begun, pages[host_of(planned.url_key)], execution, turns)
+                )
                 for planned, profile in looks
             ]
         records = [task.result() for task in tasks]
         outcomes = Counter(record.outcome for record in records)
+        if execution.may_not_start:
+            return BatchDone(batch.batch_id, "lost", {})
         if self.stop.is_set() and outcomes["deferred"] == len(records):
             return BatchDone(batch.batch_id, "unstarted", {})
         if await asyncio.to_thread(self.store.size_of, CRAWL_FILE) is None:
@@ -99,14 +139,21 @@ class BatchRunner:
             commit_batch,
             self.store,
             batch,
-            attempt_id(secrets.token_bytes(16)),
+            execution.attempt,
             records,
             now=datetime.now(UTC),
         )
         return BatchDone(batch.batch_id, committed.result, dict(outcomes))
 
     async def _page(
-        self, batch: Batch, planned: PlannedPage, profile: Profile, begun: float, pages_of_host: int
+        self,
+        batch: Batch,
+        planned: PlannedPage,
+        profile: Profile,
+        begun: float,
+        pages_of_host: int,
+        execution: Execution,
+        turns: asyncio.Semaphore,
     ) -> PageRecord:
         if self.stop.is_set():
             return self.capturer.deferred(batch, planned, profile, STOPPED)
@@ -115,7 +162,7 @@ class BatchRunner:
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
         if not await self._host_is_ready(planned.url_key, deadline):
             return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
-        async with self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
+        async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
                 return self.capturer.deferred(batch, planned, profile, STOPPED)
             if not in_time:
@@ -124,7 +171,17 @@ class BatchRunner:
                 return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
             if self.back_off.seconds_left(planned.url_key):
                 return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
-            record = await self.capturer.capture(batch, planned, profile)
+            if execution.may_not_start:
+                return self.capturer.deferred(batch, planned, profile, "the batch's claim was lost")
+            # a URL key has no fragment, so that this is the name of one look at one page
+            look = f"{planned.url_key}#{profile.name}"
+            if execution.losses.quarantined(look):
+                losses = execution.losses.alone[look]
+                record = self.capturer.quarantined(batch, planned, profile, losses)
+                await asyncio.to_thread(self._store_bundle, batch, planned, record, losses)
+            else:
+                async with _journaled(execution.journal, look):
+                    record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
         self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(
@@ -140,6 +197,19 @@ class BatchRunner:
             await asyncio.sleep(min(left, 1.0))
         return True
 
+    def _store_bundle(self, batch: Batch, planned: PlannedPage, record: PageRecord, losses: int) -> None:
+        """Writes down what is needed to open a quarantined page elsewhere, and under what settings it was fatal."""
+        bundle = {
+            "url_key": planned.url_key,
+            "page_id": record.page_id,
+            "profile": record.profile,
+            "batch_id": batch.batch_id,
+            "losses": losses,
+            "pagestate_version": PAGESTATE_VERSION,
+            "settings": self.settings.as_json(),
+        }
+        self.store.put_if_absent(quarantine_path(batch.round, record.page_id), json.dumps(bundle, indent=1).encode())
+
     def _deadline_seconds(self, pace: Pace | None, pages_of_host: int) -> float:
         """The batch's deadline for the pages of one host, longer where politeness to it needs more."""
         seconds = self.settings.batch_deadline.total_seconds()
@@ -147,3 +217,16 @@ class BatchRunner:
             return seconds
         a_page = max(pace.delay.total_seconds(), POLITE_PAGE_SECONDS / pace.concurrency)
         return max(seconds, min(MAX_DEADLINE_SECONDS, pages_of_host * a_page))
+
+
+@asynccontextmanager
+async def _journaled(journal: Journal | None, look: str) -> AsyncIterator[None]:
+    """A page is on record while it is in flight."""
+    if journal is None:
+        yield
+        return
+    await journal.enter(look)
+    try:
+        yield
+    finally:
+        await journal.leave(look)

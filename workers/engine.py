@@ -9,30 +9,33 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
-from schemas.errors import PagestateError, StoreDamaged, StoreMismatch
+from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreError, StoreMismatch
 from schemas.policy import user_agent_of
 from schemas.settings import CrawlSettings, RunSettings
 from workers.back_off import BackOff
-from workers.batch import BatchDone, BatchRunner, PageDone
+from workers.batch import BatchDone, BatchRunner, Execution, PageDone, new_attempt
 from workers.browser.supervisor import Supervisor
 from workers.browser.watchdog import Watchdog
+from workers.claims import ClaimTimes, claimed
 from workers.credentials import load_credentials
 from workers.egress.guard import Guard
 from workers.egress.rules import EgressRules
 from workers.fetching import Fetcher
+from workers.journal import Journal, Losses, losses_of
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
 from workers.pool import ProcessPool
-from workers.store import ObjectStore, open_crawl, planned_batch, read_marker
+from workers.store import ObjectStore, batches_of_lane, open_crawl, planned_batch, read_marker
+from workers.store.layout import marker_path
 
 
 class EngineLoop(asyncio.SelectorEventLoop):
@@ -159,8 +162,17 @@ class Engine:
 class EngineThread:
     """An engine on a thread of its own, for callers on other threads; nothing is started before the first batch."""
 
-    def __init__(self, run: RunSettings, browser: Callable[[], Path], open_store: Callable[[str], ObjectStore]) -> None:
+    def __init__(
+        self,
+        run: RunSettings,
+        browser: Callable[[], Path],
+        open_store: Callable[[str], ObjectStore],
+        times: ClaimTimes,
+        allowed: frozenset[str] = frozenset(),
+    ) -> None:
         self._run = run
+        self._allowed = allowed
+        self._times = times
         self._browser = browser
         self._open_store = open_store
         self._stores: dict[str, ObjectStore] = {}
@@ -169,7 +181,9 @@ class EngineThread:
         self._stopping = False
 
     def capture(self, reference: BatchReference) -> BatchDone:
-        """Captures and commits a planned batch; a committed one is `duplicate`, and nothing of it is fetched.
+        """Claims, captures and commits a planned batch.
+
+        Of a committed one (`duplicate`) and one that another execution has claimed (`held`) nothing is fetched.
 
         Raises StoreError, BrowserMissing. May be called from any number of threads at once.
         """
@@ -186,12 +200,21 @@ class EngineThread:
             started = self._started
         if self._stopping:
             started.stop()
-        future = asyncio.run_coroutine_threadsafe(started.capture(store, settings, batch), started.loop)
+        future = asyncio.run_coroutine_threadsafe(started.capture(store, settings, batch, self._times), started.loop)
         try:
             return future.result()
         except ExceptionGroup as group:
             # several pages fail alike when the browser is gone; the first says it
             raise _first(group) from group
+
+    def following(self, reference: BatchReference) -> BatchReference | None:
+        """The first uncommitted batch of the lane after a committed one. Raises StoreError."""
+        store = self._store(reference.store)
+        batch = planned_batch(store, reference.round, reference.batch_id)
+        for sequence, batch_id in batches_of_lane(store, batch.round, batch.lane):
+            if sequence > batch.sequence and store.size_of(marker_path(batch.round, batch_id)) is None:
+                return replace(reference, batch_id=batch_id)
+        return None
 
     def stop(self) -> None:
         """Asks for an end: pages in flight are finished, others deferred, and no further batch is started.
@@ -212,6 +235,11 @@ class EngineThread:
                 self._started = None
 
     def _store(self, place: str) -> ObjectStore:
+        if self._allowed and place not in self._allowed:
+            raise MessageRefused(
+                f"A message came about the store {place!r}, which this worker was not given; start one with it as"
+                " --store, or send only what is yours."
+            )
         if place not in self._stores:
             self._stores[place] = self._open_store(place)
         return self._stores[place]
@@ -231,9 +259,23 @@ class _Started:
         if self._failed is not None:
             raise self._failed
 
-    async def capture(self, store: ObjectStore, settings: CrawlSettings, batch: Batch) -> BatchDone:
-        async with self._engine.runner(store, settings, lambda _: None) as runner:
-            return await runner.capture_batch(batch)
+    async def capture(self, store: ObjectStore, settings: CrawlSettings, batch: Batch, times: ClaimTimes) -> BatchDone:
+        attempt = new_attempt()
+        async with claimed(store, batch, attempt, times) as claim:
+            if claim is None:
+                return BatchDone(batch.batch_id, "held", {})
+            marker = marker_path(batch.round, batch.batch_id)
+            if claim.number and await asyncio.to_thread(store.size_of, marker) is not None:
+                # whoever held it before had committed it, and no more
+                return BatchDone(batch.batch_id, "duplicate", {})
+            losses = await asyncio.to_thread(losses_of, store, batch) if claim.number else Losses()
+            journal = Journal(store, batch, attempt)
+            try:
+                async with self._engine.runner(store, settings, lambda _: None) as runner:
+                    return await runner.capture_batch(batch, Execution(attempt, claim, journal, losses))
+            finally:
+                with suppress(StoreError):  # a journal that stays makes the next execution careful, and no more
+                    await journal.close()
 
     def stop(self) -> None:
         if self.thread.is_alive():

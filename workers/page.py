@@ -151,6 +151,11 @@ class PageCapturer:
         """The record of a page that was not started."""
         return self._record(batch, _Page(planned, profile, time.perf_counter(), self._now()), "deferred", detail)
 
+    def quarantined(self, batch: Batch, planned: PlannedPage, profile: Profile, losses: int) -> PageRecord:
+        """The record of a page that is not fetched any more, because it was alone in flight at so many losses."""
+        detail = f"it was alone in flight when a worker was lost, {losses} times"
+        return self._record(batch, _Page(planned, profile, time.perf_counter(), self._now()), "quarantined", detail)
+
     async def crawl_delay(self, url_key: str) -> timedelta:
         """What the robots.txt of a URL's host asks for between two pages; no host that the policy refuses is asked."""
         if self._policy.refusal(url_key):

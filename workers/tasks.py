@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from celery import Celery, Task
 from celery.exceptions import Reject
+from kombu.exceptions import OperationalError
 
-from schemas.delivery import CAPTURE_BATCH, BatchReference
+from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference
 from schemas.errors import BrowserLost, BrowserMissing, MessageRefused, PagestateError, StoreUnavailable
 from workers.engine import EngineThread
 
@@ -46,9 +47,24 @@ def register(app: Celery, engine: EngineThread) -> None:
             _LOG.error("batch of %s is given up: %s", _said(message), error)
             raise
         _LOG.info("batch %s of round %d in %s: %s", done.batch_id, reference.round, reference.store, done.result)
+        if done.result in ("won", "duplicate"):
+            _send_following(app, engine, reference)
         if done.result == "unstarted":
             # this worker is ending; the next one may have the batch at once
             raise Reject("the worker is ending", requeue=True)
+
+
+def _send_following(app: Celery, engine: EngineThread, reference: BatchReference) -> None:
+    """The lane's next batch is sent before this one's message is acknowledged: no crash in between stops a lane.
+
+    Where the store or the broker cannot be asked, the scheduler sends it when the lane stands still.
+    """
+    try:
+        following = engine.following(reference)
+        if following is not None:
+            app.send_task(CAPTURE_BATCH, [following.encode()], queue=QUEUE)
+    except (PagestateError, OperationalError) as error:
+        _LOG.warning("the batch after %s was not sent: %s", reference.batch_id, error)
 
 
 def pause_seconds(retries: int, chance: float) -> float:

@@ -21,10 +21,12 @@ from schemas.version import PAGESTATE_VERSION
 
 VERBS: dict[str, str] = {
     "crawl": "Capture the pages of a list of URLs into a store.",
+    "worker": "Capture the batches that a broker brings.",
     "agree": "Tell which elements of a page only the listing or only the outline knows.",
     "show": "Print what was captured of one page.",
     "why": "Tell why an element has a number in the listing, or why not.",
     "status": "Count the outcomes of a crawl, round by round.",
+    "verify": "Check that a crawl is whole: plan, markers, files, rows.",
 }
 
 

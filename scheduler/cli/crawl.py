@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,11 +14,12 @@ from typing import Any
 
 import click
 
+from scheduler.cli.engine_options import EngineGiven, engine_options
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from scheduler.cli.profiles import profiles_of
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
-from schemas.batch import Batch, PlannedPage
-from schemas.errors import PagestateError, SeedError, SettingError
+from schemas.batch import PlannedPage
+from schemas.errors import SeedError, SettingError
 from schemas.policy import Policy
 from schemas.profiles import DESKTOP, PROFILES
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
@@ -45,7 +44,9 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(epilog="Example: pagestate crawl urls.txt --store ./store --concurrency 4")
 @click.argument("seeds", nargs=-1)
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder that the dataset goes to.")
+@click.option(
+    "--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that the dataset goes to."
+)
 @click.option("--crawl", "crawl_name", metavar="NAME", help="Name of the crawl; default: the store's, else `crawl`.")
 @click.option(
     "--seed-format",
@@ -107,6 +108,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Let pages reach loopback and private addresses [PAGESTATE_ALLOW_PRIVATE].",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@engine_options
 @listing_options
 @_budget_options
 def command(
@@ -147,11 +149,11 @@ def command(
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
     listing, outline = listing_settings(others), outline_settings(others)
-    given = {name.removeprefix("budget_"): value for name, value in others.items() if value is not None}
+    budgets = {name.removeprefix("budget_"): value for name, value in others.items() if name.startswith("budget_")}
     settings = replace(
         _DEFAULTS,
         profiles=profiles_of(profiles),
-        budgets=budgets_from(given),
+        budgets=budgets_from({name: value for name, value in budgets.items() if value is not None}),
         listing=listing,
         outline=outline,
         robots="always" if robots == "always" else "remote",
@@ -171,8 +173,9 @@ def command(
         allow_private=allow_private or example,
         processes=processes or min(2, os.cpu_count() or 1),
     )
+    given_engine = EngineGiven.of(others)
     read = partial(_pages, seed_format=seed_format, strict=strict, settings=settings, run=run)
-    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, as_json)
+    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, given_engine, as_json)
 
 
 def _crawl(
@@ -183,13 +186,14 @@ def _crawl(
     crawl_name: str | None,
     settings: CrawlSettings,
     run: RunSettings,
+    given: EngineGiven,
     as_json: bool,
 ) -> int:
     from scheduler.cli.progress import progress_for
+    from scheduler.cli.running import engine_of, run_rounds
     from scheduler.cli.summary import print_summary
     from scheduler.rounds import plan_round
-    from workers.browser.find import check_starts, find_browser
-    from workers.store import FolderStore, check_crawl, locked, open_crawl
+    from workers.store import check_crawl, open_crawl, open_store
 
     with ExitStack() as stack:
         # everything that can be wrong is looked at before the first byte is written
@@ -199,15 +203,13 @@ def _crawl(
             site = stack.enter_context(serve_example())
             seeds = site.urls
         pages = read(seeds)
-        store = FolderStore.for_run(store_path)
+        store = open_store(store_path)
         check_crawl(store, crawl_name, settings)
-        executable = find_browser(run.browser_path)
-        check_starts(executable)
-        stack.enter_context(locked(store))
+        engine = stack.enter_context(engine_of(given, store, settings, run))
         crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
         plan_round(store, crawl, 0, pages, settings)
         progress = stack.enter_context(progress_for(sys.stderr))
-        stopped = _run_rounds(store, crawl, settings, run, executable, progress)
+        stopped = run_rounds(store, crawl, settings, engine, given.retries, progress)
     print_summary(store, store_path, crawl, stopped, as_json)
     return 130 if stopped else 0
 
@@ -238,63 +240,3 @@ def _pages(
         more = f" ({MAX_PROBLEMS_TOLD} of them are named above)" if found.problem_count > MAX_PROBLEMS_TOLD else ""
         click.echo(f"pagestate: {found.problem_count} lines are no seeds and were left out{more}.", err=True)
     return found.pages
-
-
-def _run_rounds(
-    store: Any, crawl: str, settings: CrawlSettings, run: RunSettings, executable: Any, progress: Any
-) -> bool:
-    """Runs round after round until nothing is left; True if it was stopped before."""
-    from scheduler.local import run_local
-    from scheduler.rounds import next_round, remaining
-    from workers.engine import EngineLoop
-
-    async def rounds_one_by_one() -> bool:
-        stop = asyncio.Event()
-        _stop_on_signals(stop)
-        number = 0
-        while not stop.is_set():
-            lanes: dict[int, list[Batch]] = remaining(store, number)
-            batches = [batch for of_lane in lanes.values() for batch in of_lane]
-            progress.start_round(
-                number, sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
-            )
-            if lanes:
-                await run_local(store, settings, run, executable, lanes, stop, progress.page_done, progress.batch_done)
-            if remaining(store, number):
-                return True
-            # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
-            if not next_round(store, crawl, number, settings):
-                return False
-            number += 1
-        return True
-
-    try:
-        with asyncio.Runner(loop_factory=EngineLoop) as runner:
-            return runner.run(rounds_one_by_one())
-    except asyncio.CancelledError as error:
-        # only a second Ctrl-C cancels the run; for the command line that is an interrupt like any other
-        raise KeyboardInterrupt from error
-    except ExceptionGroup as group:
-        # several lanes fail alike when the browser or the store is gone; the first says it
-        first = group.exceptions[0]
-        while isinstance(first, ExceptionGroup):
-            first = first.exceptions[0]
-        if isinstance(first, PagestateError):
-            raise first from group
-        raise
-
-
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    """The first Ctrl-C, TERM or HUP asks for a graceful stop, the second ends the run at once."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-
-    def asked() -> None:
-        if stop.is_set() and task is not None:
-            task.cancel()
-        if not stop.is_set():
-            click.echo("\npagestate: stopping; the pages in flight are finished (again: stop at once).", err=True)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, asked)

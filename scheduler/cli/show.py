@@ -32,8 +32,19 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
     metavar="N",
     help="Characters of the listing in the page state; default: the crawl's setting, 40000.",
 )
+@click.option("--focus", metavar="SELECTOR", help="Of the outline, this element alone: XPath or CSS, `>>` into frames.")
+@click.option("--ignore", multiple=True, metavar="SELECTOR", help="The outline without these elements; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-def command(url: str, store_path: str, profile: str | None, form: str, truncate: int | None, as_json: bool) -> None:
+def command(
+    url: str,
+    store_path: str,
+    profile: str | None,
+    form: str,
+    truncate: int | None,
+    focus: str | None,
+    ignore: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Print what was captured of URL (or of a page id), as of its last round.
 
     \b
@@ -45,15 +56,20 @@ def command(url: str, store_path: str, profile: str | None, form: str, truncate:
     outline     the page as Stagehand shows it; with --json a line for each of its lines, with XPath and URL
     stages      what each step of the page took and how it ended
 
-    Rows, page state and eval form are made from the stored capture.
+    Rows, page state and eval form are made from the stored capture; so is an outline of a part of the page, or of a
+    page that was stored without one.
     """
     from scheduler.cli.stored import stored_page
     from workers.store import outline_map_of, selector_map_of, stages_of
 
     if truncate is not None and form != "page-state":
         raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
+    if (focus is not None or ignore) and form != "outline":
+        raise click.BadParameter(f"--focus and --ignore are for --form outline, and the form is {form}")
     page = stored_page(store_path, url, profile)
-    if form == "listing" or (form == "outline" and not as_json):
+    if form == "outline" and (focus is not None or ignore or page.has_capture_only("outline")):
+        _show_outline(page, focus, ignore, as_json)
+    elif form == "listing" or (form == "outline" and not as_json):
         _show_text(page.row, form, as_json)
     elif form in ("rows", "page-state", "eval"):
         _show_made(page, form, truncate, as_json)
@@ -90,6 +106,18 @@ def _show_made(page: StoredPage, form: str, truncate: int | None, as_json: bool)
         click.echo(json.dumps({"url_key": page.row["url_key"], "form": form, "text": text}))
     else:
         click.echo(printable(text), nl=not text.endswith("\n"))
+
+
+def _show_outline(page: StoredPage, focus: str | None, ignore: tuple[str, ...], as_json: bool) -> None:
+    """An outline that is made from the stored capture."""
+    from workers.serialize.outline_columns import outline_map_rows
+
+    outline = page.outline(focus, ignore)
+    if as_json:
+        for row in outline_map_rows(outline)[0]:
+            click.echo(json.dumps(row))
+    else:
+        click.echo(printable(outline.text))
 
 
 def _show_rows(rows: list[ListingRow], as_json: bool) -> None:

@@ -8,23 +8,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.capture import Capture
-from schemas.errors import PageUnreadable, SeedError, StoreDamaged, StoreError
-from schemas.settings import CrawlSettings, ListingSettings
+from schemas.errors import PageUnreadable, SeedError, SettingError, StoreDamaged, StoreError
+from schemas.settings import CrawlSettings, ListingSettings, OutlineSettings
 from workers.merge import PayloadError, merge
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.options import ListingOptions
 from workers.serialize.outline import Outline, serialize_outline
-from workers.store import ObjectStore, find_pages, load_capture, open_crawl
+from workers.serialize.outline_options import OutlineOptions
+from workers.serialize.outline_selectors import SelectorError
+from workers.store import ObjectStore, find_pages, has_capture, load_capture, open_crawl
 from workers.store.opening import open_store
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """One page of a store: its row of `listings`, and the settings that its listing was made with."""
+    """One page of a store: its row of `listings`, and the settings that its listing and outline were made with."""
 
     store: ObjectStore
     row: dict[str, Any]
     settings: ListingSettings
+    outline_settings: OutlineSettings
+
+    def has_capture_only(self, form: str) -> bool:
+        """Whether a form was not stored, as by an older version, but can be made from the stored capture."""
+        return self.row[form] is None and has_capture(self.store, self.row["page_id"])
+
+    def outline(self, focus: str | None = None, ignore: tuple[str, ...] = ()) -> Outline:
+        """The page's outline, or a part of it, made from its stored capture.
+
+        Raises SettingError where a selector leads nowhere, and as `final` does.
+        """
+        options = OutlineOptions(focus=focus, ignore=ignore, max_xpath_chars=self.outline_settings.max_xpath_chars)
+        with self._made() as capture:
+            try:
+                return serialize_outline(capture, options)
+            except SelectorError as error:
+                raise SettingError(
+                    f"The {error} in {self.row['url_key']}; pagestate show --form outline shows what there is."
+                ) from error
 
     def final(self) -> FinalTree:
         """The page's final tree, made from its stored capture. Raises StoreError, StoreDamaged, PageUnreadable."""
@@ -77,4 +98,4 @@ def stored_page(store_path: str, url: str, profile: str | None = None) -> Stored
     if not of_profile:
         raise SeedError(f"The store {store_path} has no page {url} under the profile {profile}.")
     first = min(of_profile, key=lambda page: (-page["round"], place[page["profile"]]))
-    return StoredPage(store, first, settings.listing)
+    return StoredPage(store, first, settings.listing, settings.outline)

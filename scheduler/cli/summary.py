@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from workers.store import FolderStore, latest_listings
+from workers.store import ObjectStore, latest_listings
 
 READ_LINES = """\
 SET VARIABLE f = (SELECT list('{store}/' || u.path)
@@ -24,10 +24,11 @@ SELECT url_key, outcome, interactive_elements, listing FROM read_parquet(getvari
 
 def duckdb_lines(store_path: str) -> str:
     """The lines that read the listings of a store in DuckDB."""
-    return READ_LINES.format(store=str(Path(store_path).absolute()).replace("'", "''"))
+    place = store_path if "://" in store_path else str(Path(store_path).absolute())
+    return READ_LINES.format(store=place.replace("'", "''"))
 
 
-def summarize(store: FolderStore) -> dict[str, Any]:
+def summarize(store: ObjectStore) -> dict[str, Any]:
     """The numbers of a crawl as they stand, one row a page: the one of its last round."""
     rows = latest_listings(
         store, ["outcome", "degradations", "listing_sha256", "interactive_elements", "duration_ms", "payload_bytes"]
@@ -42,7 +43,7 @@ def summarize(store: FolderStore) -> dict[str, Any]:
     }
 
 
-def print_summary(store: FolderStore, store_path: str, crawl: str, stopped: bool, as_json: bool) -> None:
+def print_summary(store: ObjectStore, store_path: str, crawl: str, stopped: bool, as_json: bool) -> None:
     """Prints the summary of a crawl to stdout."""
     numbers = summarize(store)
     if as_json:

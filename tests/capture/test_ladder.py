@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes
+from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes, is_too_deep
 
 
 def node(number: int, *children: dict[str, Any], hidden: int = 0, **more: Any) -> dict[str, Any]:
@@ -77,3 +77,21 @@ def test_the_ladders_go_down():
     assert DOCUMENT_DEPTHS[0] == -1
     assert list(DOCUMENT_DEPTHS[1:]) == sorted(DOCUMENT_DEPTHS[1:], reverse=True) == list(SUBTREE_DEPTHS)
     assert DOCUMENT_DEPTHS[-1] == SUBTREE_DEPTHS[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Failed to convert response to JSON: CBOR: stack limit exceeded at position 19568",
+        "-32000 Failed to convert response to JSON: CBOR: stack limit exceeded at position 7",
+        "CBOR: Stack limit exceeded",
+        "JSON: stack limit exceeded",
+    ],
+)
+def test_the_error_is_known_in_the_words_of_several_browsers(message):
+    assert is_too_deep(message)
+
+
+@pytest.mark.parametrize("message", ["", "Frame with the given frameId is not found.", "Document not available"])
+def test_other_errors_are_not(message):
+    assert not is_too_deep(message)

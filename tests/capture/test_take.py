@@ -26,6 +26,8 @@ from workers.capture import take as taking_of
 from workers.capture.taken import Taking
 from workers.capture.target import MAX_ELEMENTS_FOR_LISTENERS
 from workers.merge import merge
+from workers.serialize.outline import serialize_outline
+from workers.serialize.outline_options import OutlineOptions
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -131,7 +133,73 @@ async def test_a_deep_page_is_taken_whole(supervisor, site, depth):
     assert ("dom_subtree" in took.kinds()) is laddered is (took.stages()["dom_document"] == "fallback")
     assert laddered or depth < 146
     assert depth < 150 or laddered
+    (stage,) = (stage for stage in took.taking.stages if stage.stage == "dom_document")
+    assert (stage.depth, stage.hydrated_nodes) == (128 if laddered else -1, took.kinds().count("dom_subtree"))
+    outline = serialize_outline(took.capture, OutlineOptions(max_xpath_chars=None))
+    assert outline.text.startswith("[0-")
+    assert sum(path.endswith("/div[1]") for path in outline.xpath_map.values()) == depth
     assert b"the bottom" in b"".join(bytes(payload.data) for payload in took.capture.payloads if "dom_" in payload.kind)
+
+
+@pytest.mark.parametrize("visible", [146, 147, 600, 2000, 3000])
+@pytest.mark.parametrize("how", ["parsed", "by script"])
+async def test_a_deep_page_with_boxes_ends_in_an_outline_or_in_its_renderers_death(supervisor, site, visible, how):
+    """Chromium 156 itself dies of the layout of 3,000 boxes in each other; its parser stops at 512."""
+    deep = "<div>" * visible + "the bottom" if how == "parsed" else nested(visible).replace("<body hidden>", "<body>")
+    url = site.page("/", deep)
+    failed: PageFailed | None = None
+    try:
+        took = await take(supervisor, url)
+        failed = took.error
+    except PageFailed as error:
+        failed = error
+    if failed is not None:
+        assert (visible, how, failed.outcome) == (3000, "by script", "renderer_crash")
+        return
+    outline = serialize_outline(took.capture)
+    assert outline.frames[0].status == "ok"
+    assert "the bottom" in outline.text
+    assert outline.hydrated == took.taking.subtrees
+
+
+async def test_an_error_in_other_words_is_worth_one_rung(supervisor, site):
+    """Another browser may say it in other words: a shallower document is tried, once, before the page is given up."""
+    url = site.page("/", nested(200))
+
+    def otherwise(session: PageSession, broken: int) -> None:
+        original = session.channel.post
+
+        def post(method: str, params: dict[str, Any] | None = None, session_id: str = "") -> Any:
+            if method == "DOM.getDocument":
+                asked.append(params["depth"] if params else None)
+                if len(asked) <= broken:
+                    params = {"depth": "words of another browser"}
+            return original(method, params, session_id)
+
+        session.channel.post = post  # type: ignore[method-assign]
+        restore.append(lambda: setattr(session.channel, "post", original))
+
+    for broken in (1, 2):
+        asked: list[Any] = []
+        restore: list[Callable[[], None]] = []
+
+        async def before(session: PageSession, broken: int = broken) -> None:
+            otherwise(session, broken)
+
+        try:
+            took = await take(supervisor, url, before=before)
+        finally:
+            for undo in restore:
+                undo()
+        assert asked == [-1, 128]
+        (stage,) = (stage for stage in took.taking.stages if stage.stage == "dom_document")
+        if broken == 1:
+            assert took.error is None
+            assert (stage.outcome, stage.depth) == ("fallback", 128)
+        else:
+            assert took.error is not None
+            assert took.error.outcome == "capture_timeout"
+            assert stage.outcome == "error"
 
 
 async def test_deep_branches_and_deep_shadow_trees_are_taken_whole(supervisor, site):
@@ -234,6 +302,37 @@ async def test_a_frame_that_vanishes_costs_its_own_part_only(supervisor, site):
     assert took.taking.degradations == {"ax_partial"}
     assert took.kinds().count("ax_tree") == 2
     assert took.stages()["ax_tree"] == "fallback"
+    outline = serialize_outline(took.capture)
+    assert sorted(frame.status for frame in outline.frames) == ["ax_missing", "ok", "ok"]
+    assert outline.rows.role.count("button") == 1
+
+
+async def test_a_root_frame_of_another_id_is_asked_for_without_one(supervisor, site):
+    """Where the browser does not know the frame's id any more, its root frame is the one that is meant."""
+    url = site.page("/", "<button>here</button>")
+
+    async def forget(session: PageSession) -> None:
+        original = session.channel.post
+
+        def post(method: str, params: dict[str, Any] | None = None, session_id: str = "") -> Any:
+            if method == "Accessibility.getFullAXTree":
+                asked.append(bool(params))
+                params = {"frameId": "GONE"} if params else params
+            return original(method, params, session_id)
+
+        session.channel.post = post  # type: ignore[method-assign]
+        restore.append(lambda: setattr(session.channel, "post", original))
+
+    asked: list[bool] = []
+    restore: list[Callable[[], None]] = []
+    try:
+        took = await take(supervisor, url, before=forget)
+    finally:
+        for undo in restore:
+            undo()
+    assert asked == [True, False]
+    assert took.stages()["ax_tree"] == "ok"
+    assert "button: here" in serialize_outline(took.capture).text
 
 
 async def test_frames_that_come_and_go_all_the_time_leave_a_whole_page(supervisor, site):

@@ -6,17 +6,21 @@ import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from scheduler.cli import main
+from scheduler.cli.show import printable
 from schemas.batch import Batch, PlannedPage
 from schemas.capture import Capture, Payload
-from schemas.identifiers import batch_id, page_id
+from schemas.identifiers import batch_id, page_id, settings_hash
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, ListingSettings
+from workers.serialize.outline import serialize_outline
 from workers.store import FolderStore, commit_batch, encode_capture, open_crawl
 
 URL = "http://127.0.0.1:9/page.html"
@@ -183,3 +187,76 @@ def test_a_capture_that_makes_no_sense_is_one_sentence(store_with: Callable[...,
     code, _, err = say("show", URL, "--store", store, "--form", "eval")
     assert code == 1
     assert err.startswith(f"pagestate: The capture of {URL} makes no sense (dom_document: ")
+
+
+def make_older(folder: Path) -> None:
+    """The store as a pagestate without outlines would have written it: no outline column, table or setting."""
+    (marker_file,) = (folder / "commits" / "0").glob("*.json")
+    marker = json.loads(marker_file.read_text())
+    marker["files"] = [file for file in marker["files"] if file["table"] != "outline_maps"]
+    for file in marker["files"]:
+        path = folder / file["path"]
+        table = pq.read_table(path, partitioning=None)
+        newer = [name for name in table.schema.names if name.startswith(("outline", "agreement"))]
+        newer += [name for name in ("depth", "hydrated_nodes") if file["table"] == "stage_metrics"]
+        older = table.drop_columns(newer)
+        pq.write_table(older.replace_schema_metadata({**older.schema.metadata, b"schema_version": b"1"}), path)
+        file |= {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes()).hexdigest()}
+    marker_file.write_text(json.dumps(marker | {"schema_version": 1}))
+    crawl_file = folder / "crawl.json"
+    crawl = json.loads(crawl_file.read_text())
+    assert crawl["settings"].pop("outline")
+    crawl |= {"settings_hash": settings_hash(crawl["settings"]), "schema_version": 1}
+    crawl_file.write_text(json.dumps(crawl))
+
+
+def test_a_store_from_before_there_were_outlines_makes_them(store_with: Callable[..., Path], say: Say) -> None:
+    payloads, _ = payloads_of("forms.html")
+    store = store_with(payloads)
+    make_older(store)
+    outline = serialize_outline(Capture(tuple(payloads)))
+    assert say("show", URL, "--store", store, "--form", "outline") == (0, printable(outline.text) + "\n", "")
+    code, out, _ = say("show", URL, "--store", store, "--form", "outline", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, [row["encoded_id"] for row in rows]) == (0, list(outline.rows.id))
+    assert say("show", URL, "--store", store, "--form", "stages")[0] == 0
+    assert say("agree", URL, "--store", store)[0] == 0
+
+
+def test_an_outline_of_a_part_is_made_from_the_capture(store_with: Callable[..., Path], say: Say) -> None:
+    payloads, _ = payloads_of("forms.html")
+    store = store_with(payloads)
+    show = ("show", URL, "--store", store, "--form", "outline")
+    code, out, _ = say(*show, "--focus", "select")
+    assert code == 0
+    assert out.splitlines()[0].partition("] ")[2].startswith(("select", "combobox"))
+    _, whole, _ = say(*show)
+    _, left, _ = say(*show, "--ignore", "select", "--ignore", "xpath=//input")
+    assert len(out.splitlines()) < len(left.splitlines()) < len(whole.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--focus", "#nope"), "matches no element"),
+        (("--focus", "p["), "no CSS selector"),
+        (("--ignore", "xpath=//p["), "no XPath"),
+        (("--focus", "h1 >> p"), "shows no frame"),
+    ],
+)
+def test_a_selector_that_leads_nowhere_is_said_in_one_sentence(
+    store_with: Callable[..., Path], say: Say, arguments: tuple[str, str], words: str
+) -> None:
+    store = store_with(payloads_of("forms.html")[0])
+    code, out, err = say("show", URL, "--store", store, "--form", "outline", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert arguments[1] in err
+    assert len(err.splitlines()) == 1
+
+
+def test_focus_is_for_outlines(store_with: Callable[..., Path], say: Say) -> None:
+    store = store_with(payloads_of("forms.html")[0])
+    code, _, err = say("show", URL, "--store", store, "--focus", "p")
+    assert code == 2
+    assert "--form outline" in err

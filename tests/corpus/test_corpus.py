@@ -98,7 +98,8 @@ def _crawl(urls: list[str], folder: Path, browser: Path, *options: str) -> Crawl
     seeds = folder / "seeds.txt"
     seeds.write_text("\n".join(urls), "utf-8")
     store = folder / "store"
-    command = [sys.executable, "-m", "scheduler.cli", "crawl", str(seeds), "--store", str(store), "--concurrency", "4"]
+    command = [sys.executable, "-m", "scheduler.cli", "crawl", str(seeds), "--store", str(store)]
+    command += ["--concurrency", "4", "--allow-private"]
     begun = time.monotonic()
     with (folder / "stderr.txt").open("wb") as stderr:
         process = psutil.Popen([*command, "--browser", str(browser), *options], stdout=stderr, stderr=stderr)

@@ -20,6 +20,8 @@ import psutil
 import pytest
 import redis
 from celery import Celery
+from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from scheduler.rounds import plan_round
 from schemas.batch import Batch, PlannedPage
@@ -85,6 +87,52 @@ def redis_url(
         yield f"redis://127.0.0.1:{port}/0"
 
 
+@pytest.fixture(scope="session")
+def rabbitmq_url(
+    tmp_path_factory: pytest.TempPathFactory,
+    free_ports: Callable[[int], list[int]],
+    running: Callable[..., Any],
+) -> Iterator[str]:
+    # Debian's command on the path changes the user; this one runs as whoever calls it
+    debians = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+    found = str(debians) if debians.exists() else shutil.which("rabbitmq-server")
+    if found is None:
+        pytest.skip("no broker: rabbitmq-server is not installed; infra/servers.sh installs it")
+    folder = tmp_path_factory.mktemp("rabbitmq")
+    port, between_nodes, names = free_ports(3)
+    (folder / "plugins").write_text("[].")
+    variables = {
+        "HOME": folder,
+        "RABBITMQ_NODENAME": f"test{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": port,
+        "RABBITMQ_DIST_PORT": between_nodes,
+        "RABBITMQ_MNESIA_BASE": folder / "data",
+        "RABBITMQ_LOG_BASE": folder / "logs",
+        "RABBITMQ_LOGS": "-",
+        "RABBITMQ_ENABLED_PLUGINS_FILE": folder / "plugins",
+        "RABBITMQ_CONFIG_FILE": folder / "none",
+        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+        "ERL_EPMD_PORT": names,
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+    }
+    command = ["env", *(f"{name}={value}" for name, value in variables.items()), found]
+    url = f"amqp://guest:guest@127.0.0.1:{port}//"
+
+    def answers() -> bool:
+        with suppress(OSError, OperationalError), Connection(url) as connection:
+            connection.ensure_connection(max_retries=1, timeout=2)
+            return True
+        return False
+
+    try:
+        with running(command, folder / "log", answers):
+            yield url
+    finally:
+        # the daemon that knows the names of Erlang's nodes outlives them
+        subprocess.run(["epmd", "-port", str(names), "-kill"], capture_output=True, check=False)
+
+
 @pytest.fixture
 def broker(redis_url: str) -> Iterator[Broker]:
     """An empty broker."""
@@ -117,22 +165,47 @@ class Worker:
 
 
 @pytest.fixture
-def start_worker(broker: Broker, s3_url: str, browser_path: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+def start_worker(start_process: Callable[..., Worker], broker: Broker, s3_url: str) -> Callable[..., Worker]:
+    """Starts workers as Celery does, with settings from the environment."""
+
+    def start(**settings: str) -> Worker:
+        command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool=threads", "--concurrency=2"]
+        command += ["--without-gossip", "--without-mingle", "--loglevel=INFO", "-n", f"{uuid.uuid4().hex}@localhost"]
+        variables = {f"PAGESTATE_WORKER_{name.upper()}": value for name, value in settings.items()}
+        return start_process(command, variables | {"PAGESTATE_WORKER_BROKER": broker.url})
+
+    return start
+
+
+@pytest.fixture
+def start_pagestate_worker(start_process: Callable[..., Worker]) -> Callable[..., Worker]:
+    """Starts workers by the command line."""
+
+    def start(broker_url: str, store: str, *arguments: str) -> Worker:
+        command = [sys.executable, "-m", "scheduler.cli", "worker", "--broker", broker_url, "--store", store]
+        return start_process([*command, *arguments], {})
+
+    return start
+
+
+@pytest.fixture
+def start_process(browser_path: Path, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     """Starts worker processes; after the test they are ended, and nothing that they started may remain."""
     workers: list[Worker] = []
     mark = uuid.uuid4().hex
 
-    def start(**settings: str) -> Worker:
-        number = len(workers)
-        log = tmp_path / f"worker-{number}.log"
-        command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool=threads", "--concurrency=2"]
-        command += ["--without-gossip", "--without-mingle", "--loglevel=INFO", "-n", f"worker-{number}@localhost"]
-        variables = {f"PAGESTATE_WORKER_{name.upper()}": value for name, value in settings.items()}
-        variables.setdefault("PAGESTATE_WORKER_ALLOW_PRIVATE", "1")
-        variables |= {"PAGESTATE_WORKER_BROKER": broker.url, "PAGESTATE_BROWSER": str(browser_path), MARK: mark}
+    def start(command: list[str], variables: dict[str, str]) -> Worker:
+        log = tmp_path / f"worker-{len(workers)}.log"
+        own = {"PAGESTATE_BROWSER": str(browser_path), MARK: mark}
+        variables = {"PAGESTATE_WORKER_ALLOW_PRIVATE": "1"} | variables
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, stdout=output, stderr=output, env=os.environ | variables, cwd=tmp_path, start_new_session=True
+                command,
+                stdout=output,
+                stderr=output,
+                env=os.environ | variables | own,
+                cwd=tmp_path,
+                start_new_session=True,
             )
         workers.append(Worker(process, log))
         return workers[-1]

@@ -34,6 +34,7 @@ from workers.store import (
     stages_of,
     verify_markers,
 )
+from workers.store.layout import journals_of
 
 pytestmark = pytest.mark.browser
 
@@ -226,19 +227,53 @@ def test_a_killed_worker_s_batch_is_captured_by_another(store, broker, start_wor
     assert_whole(store, batch)
 
 
-def test_a_batch_on_two_workers_at_once_is_committed_once(store, broker, start_worker, plan_batch, wait_until, site):
-    """Given the same message twice, taken by two workers, then one commits and the other's files are gone."""
+def test_a_batch_on_two_workers_at_once_is_one_s(store, broker, start_worker, plan_batch, wait_until, site):
+    """Given the same message twice, then one captures and the other leaves it to that one."""
     held = Held(site)
     batch = plan_batch(store, [site.page("/0", "<button>0</button>"), held.url])
-    workers = [start_worker(), start_worker()]
+    workers = [start_worker(claim_lapse="3"), start_worker(claim_lapse="3")]
     broker.send(store.where, batch)
     broker.send(store.where, batch)
-    wait_until(lambda: site.hits.count("/-held") == 2, "both deliveries are in the middle of the batch")
+    wait_until(lambda: sum(worker.said(": held") for worker in workers) == 1, "one has left it to the other")
+    assert held.asked.wait(120)
     held.let_go.set()
     wait_until(lambda: markers(store) and broker.is_empty, "both deliveries are acknowledged")
-    said = Counter({word: sum(worker.said(f": {word}") for worker in workers) for word in ("won", "duplicate")})
-    assert said == {"won": 1, "duplicate": 1}
+    assert sum(worker.said(": won") for worker in workers) == 1
+    assert site.hits.count("/-held") == site.hits.count("/0") == 1
     assert_whole(store, batch)
+
+
+def test_a_page_that_kills_its_workers_is_quarantined_and_its_neighbours_are_not(
+    store, broker, start_worker, plan_batch, wait_until, site
+):
+    """Given a page at which a worker dies three times, first in company, then alone, and alone again."""
+    held = Held(site)
+    batch = plan_batch(store, [held.url, site.page("/0", "<button>zero</button>"), site.page("/1", "<p>one</p>")])
+    broker.send(store.where, batch)
+    journals = journals_of(0, batch.batch_id)
+    for death in range(1, 4):
+        worker = start_worker(visibility_timeout="8", claim_lapse="3")
+        assert held.asked.wait(120)
+        if death > 1:  # alone: it comes first, and the others wait for it
+            wait_until(lambda: in_flight(store, journals)[-1:] == [[f"{held.url}#desktop"]], "it is alone on record")
+        held.asked.clear()
+        worker.kill()
+        wait_until(lambda n=death: len(in_flight(store, journals)) == n, "each loss has left a journal")
+    start_worker(visibility_timeout="8", claim_lapse="3")
+    wait_until(lambda: markers(store) and broker.is_empty, "the batch is committed and acknowledged")
+    found = {row["url_key"]: row["outcome"] for row in rows(store)}
+    assert found.pop(held.url) == "quarantined"
+    assert set(found.values()) == {"ok"}
+    (bundle,) = store.list("quarantine")
+    told = json.loads(store.read(bundle) or b"")
+    assert (told["url_key"], told["losses"]) == (held.url, 2)
+    assert told["settings"]["batch_size"] == CrawlSettings().batch_size
+
+
+def in_flight(store: ObjectStore, journals: str) -> list[list[str]]:
+    """What each journal of a batch names, the shortest last."""
+    read = (store.read(path) for path in store.list(journals))
+    return sorted((json.loads(data)["in_flight"] for data in read if data), key=len, reverse=True)
 
 
 def test_a_worker_that_is_asked_to_end_commits_what_it_has(store, broker, start_worker, plan_batch, wait_until, site):

@@ -366,7 +366,16 @@ def test_no_secret_of_a_real_page_reaches_any_table(site: Any, browser_path: Pat
     # Given a page that has Chromium repeat secrets wherever it computes names
     url = site.page("/pay", PAGE)
     # When it is captured
-    command = [sys.executable, "-m", "scheduler.cli", "crawl", url, "--store", str(tmp_path / "store")]
+    command = [
+        sys.executable,
+        "-m",
+        "scheduler.cli",
+        "crawl",
+        url,
+        "--store",
+        str(tmp_path / "store"),
+        "--allow-private",
+    ]
     environment = {**os.environ, "PAGESTATE_BROWSER": str(browser_path)}
     done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr.decode()

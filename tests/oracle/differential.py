@@ -24,7 +24,7 @@ from typing import Any
 
 from limit_pages import limit_site
 from raw_trees import raw_of, write_job
-from sites import corpus_site, folder_site, write_fuzz_pages
+from sites import corpus_site, folder_site, own_pages, write_fuzz_pages
 
 from scheduler.example.server import serve_example
 from schemas.capture import Capture
@@ -42,8 +42,6 @@ from workers.store import FolderStore, latest_listings, load_capture
 
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE_PYTHON = ROOT / ".cache" / "oracle" / "bin" / "python"
-NOT_PAGES = frozenset({"iframe_inner.html", "iframe_inner2.html", "xo_inner.html", "xo_nested.html"})
-"""Own pages that only stand in others."""
 SHOWN = 160
 MAX_TOLD = 3
 
@@ -77,6 +75,7 @@ def crawl(urls: Sequence[str], store: Path, *arguments: str) -> None:
     seeds = store.with_suffix(".txt")
     seeds.write_text("\n".join(urls) + "\n")
     program = [str(Path(sys.executable).parent / "pagestate"), "crawl", str(seeds), "--store", str(store), *arguments]
+    program.append("--allow-private")
     done = subprocess.run([*program, "--concurrency", "3"], capture_output=True, text=True, errors="replace")
     if done.returncode:
         raise RuntimeError(f"pagestate crawl ended with {done.returncode}: {done.stderr[-1000:]}")
@@ -221,12 +220,6 @@ def compare_store(
                 name, said = named[url]
                 verdicts.append(compared(name, capture, json.loads(said.read_text()), settings, stored))
     return verdicts
-
-
-def own_pages(shared: Path) -> list[str]:
-    """The names of the own pages that are compared."""
-    folder = shared / "corpus" / "own" / "browser_use"
-    return sorted(p.name for p in folder.glob("*.html") if p.name not in NOT_PAGES)
 
 
 def tabs(shared: Path, corpus: bool) -> list[Verdict]:

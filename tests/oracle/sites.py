@@ -16,6 +16,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PORT_TRIES = 50
+NOT_PAGES = frozenset({"iframe_inner.html", "iframe_inner2.html", "xo_inner.html", "xo_nested.html"})
+"""Own pages that only stand in others."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -46,6 +48,12 @@ def folder_site(folder: Path) -> Iterator[str]:
             stack.callback(server.shutdown)
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{port}"
+
+
+def own_pages(shared: Path) -> list[str]:
+    """The names of the own pages that are compared."""
+    folder = shared / "corpus" / "own" / "browser_use"
+    return sorted(p.name for p in folder.glob("*.html") if p.name not in NOT_PAGES)
 
 
 def write_fuzz_pages(shared: Path, count: int, folder: Path) -> list[str]:
@@ -90,3 +98,15 @@ def corpus_site(shared: Path, port: int = 8671) -> Iterator[dict[str, str]]:
     finally:
         server.terminate()
         server.wait()
+
+
+def write_stagehand_pages(shared: Path, folder: Path, port: int) -> list[str]:
+    """The own pages for the outline, with the two ports that they leave open filled in; gives the names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for source in sorted((shared / "corpus" / "own" / "stagehand").glob("*.html")):
+        text = source.read_text("utf-8").replace("__PORT__", str(port)).replace("__PORT2__", str(port + 1))
+        (folder / source.name).write_text(text, "utf-8")
+        if source.name[0].isdigit():
+            names.append(source.name)
+    return names

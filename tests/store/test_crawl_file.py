@@ -69,7 +69,7 @@ def edited(store, **changes):
 def test_a_newer_schema_is_refused(store, now):
     open_crawl(store, "news", SETTINGS, now=now)
     edited(store, schema_version=99, something="new")
-    with pytest.raises(StoreMismatch, match="schema version 99 and this pagestate knows 1; use a newer pagestate"):
+    with pytest.raises(StoreMismatch, match="schema version 99 and this pagestate knows 2; use a newer pagestate"):
         open_crawl(store, None, None)
 
 

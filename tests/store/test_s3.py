@@ -35,7 +35,8 @@ from workers.store import (
     selector_map_of,
     verify_markers,
 )
-from workers.store.s3 import S3Options, S3Store
+from workers.store.s3 import S3Store
+from workers.store.s3_client import S3Options
 
 COMMITS = """
 import pickle, sys
@@ -320,11 +321,11 @@ def test_a_conflict_is_asked_again(store):
 
 def quick(url: str, endpoint: str) -> S3Store:
     """A store whose server is somewhere else and is not waited for; `connect` is not asked, since it would ask it."""
-    from workers.store import s3
+    from workers.store import s3, s3_client
 
     options = S3Options(endpoint_url=endpoint, attempts=1, connect_timeout=0.5, read_timeout=0.5)
-    bucket, prefix = s3._bucket_and_prefix(url)
-    return S3Store(url, bucket, prefix, options, s3._client(options), s3._Scratch())
+    bucket, prefix = s3_client.bucket_and_prefix(url)
+    return S3Store(url, bucket, prefix, options, s3_client.client_of(options), s3._Scratch())
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.profiles import Profile
 from schemas.settings import BrowserLimits, CrawlSettings
 from workers.browser.launch import BrowserFacts, Launched, end, forget, launch
+from workers.browser.launch import endpoint as endpoint_of
 from workers.browser.orphans import sweep_orphans
 from workers.browser.processes import adopt_orphans, reap, resident_bytes
 from workers.browser.session import PageSession
@@ -67,6 +68,10 @@ class Supervisor:
     async def facts(self) -> BrowserFacts:
         """The facts of the browser in use; launches it if need be."""
         return (await self._running()).facts
+
+    async def endpoint(self) -> str:
+        """The websocket address at which the browser in use is debugged, for whoever looks at the same pages."""
+        return await endpoint_of((await self._running()).folder / "profile")
 
     async def _running(self) -> Launched:
         async with self._launching:

@@ -1,18 +1,25 @@
 """The depth ladder asks for a document in pieces where it is too deep to come whole.
 
-Chromium refuses replies nested deeper than its CBOR encoder's stack (146 elements in version 156) with an error that
-is matched on its text, as Stagehand 3.7.3 does.
+Chromium refuses replies nested deeper than its encoder's stack (146 elements in version 156) with an error that has no
+code of its own and is known by its text.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-TOO_DEEP = "CBOR: stack limit exceeded"
+_TOO_DEEP = "stack limit exceeded"
+"""Of "Failed to convert response to JSON: CBOR: stack limit exceeded at position 19568" (Chromium 156), the words that
+its JSON parser says too and that other versions have kept."""
 DOCUMENT_DEPTHS: tuple[int, ...] = (-1, 128, 64, 32, 16, 8, 4, 2, 1)
 """Depths asked of DOM.getDocument. Stagehand tries 256 after -1; the limit lies below 256 levels, so that must fail."""
 SUBTREE_DEPTHS: tuple[int, ...] = (128, 64, 32, 16, 8, 4, 2, 1)
 """Depths asked of DOM.describeNode. Stagehand starts with -1, which below a too deep document mostly fails."""
+
+
+def is_too_deep(message: str) -> bool:
+    """Whether an error of the browser says that a reply was nested too deeply."""
+    return _TOO_DEEP in message.lower()
 
 
 class _Node(msgspec.Struct, rename="camel"):

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.capture import COMPUTED_STYLES, PayloadKind
@@ -20,7 +20,7 @@ from schemas.settings import Budgets
 from workers.browser.channel import Reply
 from workers.browser.session import PageSession
 from workers.browser.spool import Spooled, buffer_of, size_of
-from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, TOO_DEEP, cut_off_nodes
+from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes, is_too_deep
 from workers.capture.taken import Taken, Taking
 
 MAX_ELEMENTS_FOR_LISTENERS = 10_000
@@ -132,24 +132,26 @@ class TargetTaker:
         try:
             data = await self._reply(reply, self._budgets.needed.total_seconds(), "dom_document")
         except CommandFailed as error:
-            if TOO_DEEP not in error.message:
-                self._stage("dom_document", "error", begun, str(error))
-                raise PageFailed("capture_timeout", str(error)) from error
-            data = await self._climb_down(begun)
-            self._stage(
-                "dom_document",
-                "fallback",
-                begun,
-                f"depth {self._taking.document_depth}, {self._taking.subtrees} subtrees filled in",
-                size=size_of(data),
-            )
-            return
-        self._add("dom_document", data)
-        self._taking.document_depth = -1
-        self._in_time("dom_document", begun, self._arrival(reply), size_of(data))
+            try:
+                data = await self._climb_down(begun, error)
+            except PageFailed as failed:
+                if not any(stage.stage == "dom_document" for stage in self._taking.stages):
+                    self._stage("dom_document", "error", begun, str(failed))
+                raise
+            detail = f"depth {self._taking.document_depth}, {self._taking.subtrees} subtrees filled in"
+            self._stage("dom_document", "fallback", begun, detail, size=size_of(data))
+        else:
+            self._add("dom_document", data)
+            self._taking.document_depth = DOCUMENT_DEPTHS[0]
+            self._in_time("dom_document", begun, self._arrival(reply), size_of(data))
+        stages, taking = self._taking.stages, self._taking
+        stages[-1] = replace(stages[-1], depth=taking.document_depth, hydrated_nodes=taking.subtrees)
 
-    async def _climb_down(self, begun: float) -> Reply:
-        """The document by the depth ladder: a shallower one, and its cut-off nodes filled in."""
+    async def _climb_down(self, begun: float, why: CommandFailed) -> Reply:
+        """The document by the depth ladder: a shallower one, and its cut-off nodes filled in.
+
+        An error in other words than those known, as another browser might use, is worth one rung, and no more.
+        """
         deadline = begun + self._budgets.needed.total_seconds()
         for depth in DOCUMENT_DEPTHS[1:]:
             try:
@@ -159,8 +161,8 @@ class TargetTaker:
                     "dom_document",
                 )
             except CommandFailed as error:
-                if TOO_DEEP not in error.message:
-                    raise PageFailed("capture_timeout", str(error)) from error
+                if not is_too_deep(error.message):
+                    raise PageFailed("capture_timeout", str(why)) from error
                 continue
             self._add("dom_document", data)
             self._taking.document_depth = depth
@@ -197,7 +199,7 @@ class TargetTaker:
                     "dom_document",
                 )
             except CommandFailed as error:
-                if TOO_DEEP not in error.message:
+                if not is_too_deep(error.message):
                     return None
         return None
 
@@ -221,8 +223,9 @@ class TargetTaker:
         detail: str | None = None
         for position, (frame, reply) in enumerate(trees):
             if reply.done() and isinstance(reply.exception(), CommandFailed) and position == 0:
-                # the root frame's tree is most of the page, so it is asked for once more
-                reply = self._post("Accessibility.getFullAXTree", {"frameId": frame})
+                # The root frame's tree is most of the page, so it is asked for once more, without its id: then the
+                # browser takes the root frame of the moment. For another frame that would be the root's tree again.
+                reply = self._post("Accessibility.getFullAXTree")
                 await self._or_gone(
                     [reply], self._session.left(self._budgets.retry.total_seconds(), EXTRAS_SPARE_SECONDS)
                 )

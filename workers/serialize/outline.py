@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 
 from schemas.capture import Capture
 from workers.merge.merge import merge
@@ -77,9 +77,11 @@ class Outline:
 
 def _entries(ordinal: int, paths: FramePaths, excluded: Mask | None) -> Iterable[tuple[str, str]]:
     ids = paths.backend_node_ids
-    for node, path in paths.all():
-        if excluded is None or not excluded[node]:
-            yield f"{ordinal}-{ids[node]}", path
+    nodes, found = paths.all()
+    if excluded is not None:
+        kept = [not out for out in excluded[nodes].tolist()]
+        nodes, found = list(compress(nodes, kept)), list(compress(found, kept))
+    return zip([f"{ordinal}-{ids[node]}" for node in nodes], found, strict=True)
 
 
 def serialize_outline(

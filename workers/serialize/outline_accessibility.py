@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
 from schemas.capture import Payload
+from workers.merge.errors import PayloadError
 from workers.merge.payloads import AxProperty, AxValue, Whole, decode
 from workers.serialize.js_whitespace import JS_WHITESPACE, collapse, trim
 from workers.serialize.outline_nodes import OutlineNodes
@@ -24,8 +26,30 @@ STRUCTURAL = frozenset({"generic", "none", "inlinetextbox"})
 SELECTED, CHECKED = 1, 2
 
 
+class AxText(Struct, gc=False):
+    """CDP `AXValue` that is a text."""
+
+    value: str = ""
+
+
 class AxNode(Struct, gc=False):
-    """What an outline needs of a CDP `AXNode`; the child ids stay undecoded, since mostly only their number counts."""
+    """What an outline needs of a CDP `AXNode`."""
+
+    nodeId: str = ""
+    parentId: str = ""
+    backendDOMNodeId: Whole | None = None
+    role: AxText | None = None
+    name: AxText | None = None
+    properties: list[AxProperty] = []
+    childIds: list[str] = []
+
+
+class _AxNodes(Struct, gc=False):
+    nodes: list[AxNode]
+
+
+class _AnyAxNode(Struct, gc=False):
+    """An `AXNode` whose values are anything at all."""
 
     nodeId: str = ""
     parentId: str = ""
@@ -36,11 +60,12 @@ class AxNode(Struct, gc=False):
     childIds: Raw = Raw()
 
 
-class _AxNodes(Struct, gc=False):
-    nodes: list[AxNode]
+class _AnyAxNodes(Struct, gc=False):
+    nodes: list[_AnyAxNode]
 
 
 _DECODER = msgspec.json.Decoder(_AxNodes)
+_ANY_DECODER = msgspec.json.Decoder(_AnyAxNodes)
 _CHILD_IDS = msgspec.json.Decoder(list[str])
 
 
@@ -71,8 +96,26 @@ def decode_nodes(payloads: Iterable[Payload]) -> list[AxNode]:
     """The nodes of a frame; PayloadError if one does not fit."""
     nodes: list[AxNode] = []
     for payload in payloads:
-        nodes += decode(_DECODER, payload)[0].nodes
+        try:
+            nodes += decode(_DECODER, payload)[0].nodes
+        except PayloadError:
+            # a value that is no text, which Chromium never says: read with care, and twice as slow
+            nodes += map(_as_text, decode(_ANY_DECODER, payload)[0].nodes)
     return nodes
+
+
+def _as_text(ax: _AnyAxNode) -> AxNode:
+    """The node with JavaScript's `String(value || "")` of its role, and its name if that is a text."""
+    role, name = (None if held is None else held.value for held in (ax.role, ax.name))
+    return AxNode(
+        ax.nodeId,
+        ax.parentId,
+        ax.backendDOMNodeId,
+        AxText(_text_of(role)),
+        AxText(name if isinstance(name, str) else ""),
+        ax.properties,
+        _child_ids(ax),
+    )
 
 
 def below(nodes: Sequence[AxNode], backend_node_id: int) -> list[AxNode] | None:
@@ -84,7 +127,7 @@ def below(nodes: Sequence[AxNode], backend_node_id: int) -> list[AxNode] | None:
     kept = {top.nodeId}
     waiting = [top]
     while waiting:
-        for child in _child_ids(waiting.pop()):
+        for child in waiting.pop().childIds:
             if child not in kept and child in by_id:
                 kept.add(child)
                 waiting.append(by_id[child])
@@ -92,11 +135,12 @@ def below(nodes: Sequence[AxNode], backend_node_id: int) -> list[AxNode] | None:
     return [ax for ax in nodes if ax.nodeId in kept]
 
 
-def _child_ids(ax: AxNode) -> list[str]:
+def _child_ids(ax: _AnyAxNode) -> list[str]:
+    """The ids of the children; where they are no texts, as many empty ones, since mostly only their number counts."""
     try:
         return _CHILD_IDS.decode(ax.childIds) if len(memoryview(ax.childIds)) else []
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
+        return [""] if len(memoryview(ax.childIds)) > 2 else []
 
 
 def frame_rows(
@@ -119,10 +163,13 @@ class _Frame:
         # those with a negative id never print: they only count as children, and make up half of a text page
         signed = [ax for ax in ax_nodes if ax.nodeId[:1] == "-"]
         hidden = [ax for ax in signed if not ax.properties and _is_negative(ax.nodeId)]
-        if hidden:
+        if len(hidden) == len(signed):
+            ax_nodes = [ax for ax in ax_nodes if ax.nodeId[:1] != "-"] if hidden else ax_nodes
+        else:
             gone = set(map(id, hidden))
             ax_nodes = [ax for ax in ax_nodes if id(ax) not in gone]
-        ids = np.fromiter((-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes), np.int64, len(ax_nodes))
+        self.has_negative = len(hidden) != len(signed)
+        ids = np.array([-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes], np.int64)
         found = nodes.find(ids, document)
         if excluded is not None:
             kept = np.nonzero((found < 0) | ~excluded[found])[0]
@@ -144,22 +191,23 @@ class _Frame:
 
     def _decorate(self) -> None:
         ax_nodes, places = self.ax_nodes, self.places
-        roles = self.roles = [role if type(role := _value(ax.role)) is str else _text_of(role) for ax in ax_nodes]
-        names = self.names = [name if type(name := _value(ax.name)) is str else "" for ax in ax_nodes]
+        roles = self.roles = ["" if (held := ax.role) is None else held.value for ax in ax_nodes]
+        names = self.names = ["" if (held := ax.name) is None else held.value for ax in ax_nodes]
         for i, ax in enumerate(ax_nodes):
             if ax.properties:
                 self._properties(i, ax)
         special = self.nodes.special
-        for i, place in enumerate(places):
-            if place in special:
-                roles[i] = self._special_role(place, roles[i])
+        if special:
+            for i, place in enumerate(places):
+                if place in special:
+                    roles[i] = self._special_role(place, roles[i])
         known = {role: role.lower() in STRUCTURAL for role in set(roles)}
         structural = self.structural = [known[role] for role in roles]
         # a node is left out here if nothing will ever print for it
         self.kept = {
             ax.nodeId: i
             for i, (ax, bare, name) in enumerate(zip(ax_nodes, structural, names, strict=True))
-            if not bare or len(memoryview(ax.childIds)) > 2 or (name and trim(name))
+            if not bare or ax.childIds or (name and trim(name))
         }
 
     def _special_role(self, place: int, role: str) -> str:
@@ -182,13 +230,15 @@ class _Frame:
                 self.flags[i] = self.flags.get(i, 0) | (SELECTED if name == "selected" else CHECKED)
 
     def _link(self) -> None:
-        kept, children = self.kept, self.children
-        for i in sorted(kept.values()) if len(kept) != len(self.ax_nodes) else range(len(self.ax_nodes)):
-            parent_id = self.ax_nodes[i].parentId
+        kept, children, roots = self.kept, self.children, self.roots
+        place_of = kept.get
+        parents = [ax.parentId for ax in self.ax_nodes]
+        for i in sorted(kept.values()) if len(kept) != len(parents) else range(len(parents)):
+            parent_id = parents[i]
             if not parent_id:
-                self.roots.append(i)
+                roots.append(i)
                 continue
-            parent = kept.get(parent_id)
+            parent = place_of(parent_id)
             if parent is not None:
                 siblings = children[parent]
                 if siblings is None:
@@ -212,16 +262,23 @@ class _Frame:
     def _prune(self, order: list[int], stands_for: list[int]) -> None:
         """What each node ends as: itself, its only child, or nothing (-1)."""
         children, structural, names, roles = self.children, self.structural, self.names, self.roles
-        ax_nodes, places = self.ax_nodes, self.places
+        places, has_negative = self.places, self.has_negative
         for i in reversed(order):
-            if ax_nodes[i].nodeId[:1] == "-" and _is_negative(ax_nodes[i].nodeId):
+            if has_negative and _is_negative(self.ax_nodes[i].nodeId):
                 continue
             linked = children[i]
             if linked is None:
                 if not structural[i]:
                     stands_for[i] = i
                 continue
-            left = [k for child in linked if (k := stands_for[child]) >= 0]
+            if len(linked) == 1:
+                only = stands_for[linked[0]]
+                if structural[i] and not names[i]:
+                    stands_for[i] = only
+                    continue
+                left = [only] if only >= 0 else []
+            else:
+                left = [k for child in linked if (k := stands_for[child]) >= 0]
             if left and names[i]:
                 left = self._without_repeated_text(names[i], left)
             if structural[i] and len(left) < 2:
@@ -231,7 +288,7 @@ class _Frame:
             children[i] = left
             stands_for[i] = i
             role = roles[i]
-            if role in ("generic", "none"):
+            if role == "generic" or role == "none":
                 if places[i] >= 0:
                     roles[i] = self.nodes.tag(places[i])
             elif role == "combobox" and places[i] >= 0 and self.nodes.tag(places[i]) == "select":
@@ -240,6 +297,8 @@ class _Frame:
     def _without_repeated_text(self, name: str, children: list[int]) -> list[int]:
         """The children without their texts, if those say just what the name says."""
         roles, names = self.roles, self.names
+        if len(children) == 1 and names[children[0]] == name:  # as of most links, buttons and paragraphs
+            return [] if roles[children[0]] == "StaticText" else children
         texts = [names[k] for k in children if roles[k] == "StaticText"]
         if not texts:
             return children
@@ -260,17 +319,24 @@ class _Frame:
             depths.append(depth)
             found = children[i]
             if found:
-                stack += found[::-1]
-                levels += [depth + 1] * len(found)
-        ax_nodes, names, flags = self.ax_nodes, self.names, self.flags
-        out.ax_id = [ax_nodes[i].nodeId for i in order]
-        out.backend_node_id = [ax_nodes[i].backendDOMNodeId for i in order]
-        out.node = [self.places[i] for i in order]
-        parts = self.nodes.control_parts
+                if len(found) == 1:
+                    stack.append(found[0])
+                    levels.append(depth + 1)
+                else:
+                    stack += found[::-1]
+                    levels += [depth + 1] * len(found)
+        if not order:
+            return
+        pick = itemgetter(*order) if len(order) > 1 else lambda held: (held[order[0]],)
+        printed: tuple[AxNode, ...] = pick(self.ax_nodes)
+        out.ax_id = [ax.nodeId for ax in printed]
+        out.backend_node_id = [ax.backendDOMNodeId for ax in printed]
+        out.node = list(pick(self.places))
         places = np.array(out.node, np.int64)
-        out.control_part = (parts[places] & (places >= 0)).tolist()
-        out.role = [self.roles[i] for i in order]
-        out.name = [clean(names[i]) if names[i] else None for i in order]
+        out.control_part = (self.nodes.control_parts[places] & (places >= 0)).tolist()
+        out.role = list(pick(self.roles))
+        out.name = [clean(name) if name else None for name in pick(self.names)]
+        flags = self.flags
         out.flags = [flags.get(i, 0) for i in order] if flags else [0] * len(order)
 
 
@@ -285,16 +351,11 @@ def clean(name: str) -> str:
     return name.strip(JS_WHITESPACE)
 
 
-def _value(held: AxValue | None) -> object:
-    return None if held is None else held.value
-
-
 def _counts(ax: AxNode) -> bool:
     """Whether a node without an element of its own is one of its parent's children."""
-    name = _value(ax.name)
-    if isinstance(name, str) and trim(name):
+    if ax.childIds or (ax.name is not None and trim(ax.name.value)):
         return True
-    return len(memoryview(ax.childIds)) > 2 or _text_of(_value(ax.role)).lower() not in STRUCTURAL
+    return ax.role is not None and ax.role.value.lower() not in STRUCTURAL
 
 
 def _text_of(value: object) -> str:

@@ -7,7 +7,9 @@ letters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+
+import numpy as np
 
 from workers.merge.tree import LINK_SHADOW
 from workers.serialize.outline_nodes import OutlineNodes
@@ -64,23 +66,42 @@ class FramePaths:
             self._step(below)
         return self._printed(node, known[node]), node in self._truncated
 
-    def all(self) -> Iterator[tuple[int, str]]:
-        """Every node of the document that has an id, in visiting order, with its path."""
+    def all(self) -> tuple[list[int], list[str]]:
+        """Every node of the document that has an id, in visiting order, and the path of each."""
         nodes = self._nodes
-        document = self._document
-        tree = nodes.tree
-        end = int(tree.subtree_end[document])
-        same = nodes.document[document:end] == document
-        for offset in same.nonzero()[0].tolist():
-            if document + offset not in self._known:
-                self._step(document + offset)
+        self._fill()
         known = self._known
-        if (tree.link[document:end] == LINK_SHADOW).any():
-            for node in nodes.of_document(document).tolist():
-                yield node, self._printed(node, known[node])
-        else:
-            for node in nodes.of_document(document).tolist():
-                yield node, known[node] or "/"
+        found = nodes.of_document(self._document)
+        places: list[int] = found.tolist()
+        paths = [known[node] for node in places]
+        if places and places[0] == self._document:
+            paths[0] = paths[0] or "/"
+        if not self._own_shadow_step:
+            for at in np.nonzero(nodes.tree.link[found] == LINK_SHADOW)[0].tolist():
+                paths[at] = self._printed(places[at], paths[at])
+        return places, paths
+
+    def _fill(self) -> None:
+        """Makes the paths of all nodes at once: one pass, parents before children."""
+        nodes, known, truncated = self._nodes, self._known, self._truncated
+        document, link = self._document, nodes.tree.link
+        start, end = document + 1, int(nodes.tree.subtree_end[document])
+        below = np.nonzero(nodes.document[start:end] == document)[0] + start
+        above = nodes.tree.parent[below]
+        # steps that begin or end with a shadow root's slashes, and the first ones, which may follow such a step
+        special = (link[below] == LINK_SHADOW) | (link[above] == LINK_SHADOW) | (above == document)
+        cap = sys.maxsize if self._cap is None else self._cap
+        leads = nodes.lead
+        kinds, positions = nodes.kinds, nodes.position
+        for node, parent, careful in zip(below.tolist(), above.tolist(), special.tolist(), strict=True):
+            if careful or parent in truncated:
+                self._step(node)
+                continue
+            path = f"{known[parent]}{leads[kinds[node]]}{positions[node]}]"
+            if len(path) > cap:
+                truncated.add(node)
+                path = known[parent]
+            known[node] = path
 
     def _step(self, node: int) -> None:
         nodes, known = self._nodes, self._known

@@ -8,10 +8,11 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import planned_batch, planned_rounds, read_plan, store_plan
+from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
 from workers.store.reading import (
     committed_batch_ids,
     find_pages,
+    has_capture,
     latest_listings,
     load_capture,
     markers,
@@ -29,12 +30,14 @@ __all__ = [
     "CrawlFile",
     "FolderStore",
     "ObjectStore",
+    "batches_of_lane",
     "check_crawl",
     "commit_batch",
     "committed_batch_ids",
     "decode_capture",
     "encode_capture",
     "find_pages",
+    "has_capture",
     "latest_listings",
     "load_capture",
     "locked",
@@ -44,6 +47,7 @@ __all__ = [
     "outcomes_by_round",
     "outline_map_of",
     "planned_batch",
+    "planned_pages",
     "planned_rounds",
     "read_marker",
     "read_parquet",

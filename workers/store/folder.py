@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
@@ -82,6 +85,34 @@ class FolderStore:
                 _sync_folder(final.parent)
         return True
 
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+        data = self.read(path)
+        return None if data is None else (data, _tag(data))
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone.
+
+        Writers take turns by a lock file beside, which no listing shows.
+        """
+        final = self._path(path)
+        with _translated(self.where, "write to"):
+            _make_folder(final.parent)
+            with final.with_name(f".{final.name}.lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                known = self.read_tagged(path)
+                if known is None or known[1] != tag:
+                    return None
+                temporary = final.with_name(f".{final.name}.{secrets.token_hex(8)}.tmp")
+                try:
+                    temporary.write_bytes(data)
+                    _sync_file(temporary)
+                    temporary.replace(final)
+                finally:
+                    temporary.unlink(missing_ok=True)
+                _sync_folder(final.parent)
+        return _tag(data)
+
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
         final = self._path(path)
@@ -112,6 +143,14 @@ class FolderStore:
         with _translated(self.where, "read"):
             try:
                 return self._path(path).stat().st_size
+            except FileNotFoundError:
+                return None
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was made, in UTC; None where there is none."""
+        with _translated(self.where, "read"):
+            try:
+                return datetime.fromtimestamp(self._path(path).stat().st_mtime, UTC)
             except FileNotFoundError:
                 return None
 
@@ -184,6 +223,10 @@ def _named(path: Path | str) -> Path:
             f"The store {str(path)!a} is no UTF-8 path, which Parquet readers need; choose another --store."
         ) from error
     return Path(path).absolute()
+
+
+def _tag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _make_folder(folder: Path) -> None:

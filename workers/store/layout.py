@@ -9,6 +9,9 @@ from schemas.tables import TableName
 CRAWL_FILE: Final = "crawl.json"
 MARKERS: Final = "commits/"
 PLANS: Final = "plan/"
+CLAIMS: Final = "claims/"
+JOURNALS: Final = "journal/"
+QUARANTINE: Final = "quarantine/"
 
 
 def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
@@ -34,6 +37,36 @@ def plan_of_round(round_number: int) -> str:
 def plan_path(round_number: int, digest: str) -> str:
     """One part of a round's plan, named by what is in it."""
     return f"{plan_of_round(round_number)}part-{digest}.parquet"
+
+
+def claims_of(round_number: int, lane: int, sequence: int) -> str:
+    """What the paths of all claims of a lane's batch begin with."""
+    return f"{claims_of_lane(round_number, lane)}{sequence}-"
+
+
+def claims_of_lane(round_number: int, lane: int) -> str:
+    """The folder of a lane's claims."""
+    return f"{CLAIMS}{round_number}/{lane}/"
+
+
+def claim_path(round_number: int, lane: int, sequence: int, number: int) -> str:
+    """The claim of the execution number `number` (from 0) of a lane's batch."""
+    return f"{claims_of(round_number, lane, sequence)}{number}.json"
+
+
+def journals_of(round_number: int, batch_id: str) -> str:
+    """What the paths of all journals of a batch begin with."""
+    return f"{JOURNALS}{round_number}/{batch_id}/"
+
+
+def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
+    """The URLs that one attempt has in flight."""
+    return f"{journals_of(round_number, batch_id)}{attempt}.json"
+
+
+def quarantine_path(round_number: int, page_id: str) -> str:
+    """What is needed to look at a quarantined page elsewhere."""
+    return f"{QUARANTINE}{round_number}/{page_id}.json"
 
 
 def robots_of_host(host_hash: str) -> str:

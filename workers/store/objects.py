@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,12 @@ class ObjectStore(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create a file whole, or leave the existing one alone; True if this call created it."""
 
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone."""
+
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
 
@@ -30,6 +37,9 @@ class ObjectStore(Protocol):
 
     def size_of(self, path: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was made, in UTC; None where there is none."""
 
     def list(self, prefix: str) -> Iterator[str]:
         """Paths of the finished files under a folder, sorted; never a file that is still being written."""

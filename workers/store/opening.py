@@ -8,7 +8,7 @@ from workers.store.folder import FolderStore
 from workers.store.objects import ObjectStore
 
 if TYPE_CHECKING:
-    from workers.store.s3 import S3Options
+    from workers.store.s3_client import S3Options
 
 
 def open_store(place: str, *, reading: bool = False, options: S3Options | None = None) -> ObjectStore:

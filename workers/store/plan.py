@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -62,9 +62,32 @@ def planned_batch(store: ObjectStore, round_number: int, batch_id: str) -> Batch
     return found[0]
 
 
+def batches_of_lane(store: ObjectStore, round_number: int, lane: int) -> list[tuple[int, str]]:
+    """Sequence and id of each batch of a lane, in the order in which they are carried out."""
+    columns = ["sequence", "batch_id"]
+    table = read_parquet(
+        _parts(store, round_number),
+        PLAN,
+        filesystem=store.arrow(),
+        where=store.where,
+        columns=columns,
+        filter=pc.field("lane") == lane,
+    )
+    return sorted(set(zip(*(table[name].to_pylist() for name in columns), strict=True)))
+
+
+def planned_pages(store: ObjectStore, round_number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a round's plan, part by part: a large plan is never in memory as a whole."""
+    for path in _parts(store, round_number):
+        yield read_parquet([path], PLAN, filesystem=store.arrow(), where=store.where, columns=columns)
+
+
+def _parts(store: ObjectStore, round_number: int) -> list[str]:
+    return [path for path in store.list(plan_of_round(round_number)) if _PART.fullmatch(path)]
+
+
 def _read(store: ObjectStore, round_number: int, wanted: pc.Expression | None) -> list[Batch]:
-    paths = [path for path in store.list(plan_of_round(round_number)) if _PART.fullmatch(path)]
-    table = read_parquet(paths, PLAN, filesystem=store.arrow(), where=store.where, filter=wanted)
+    table = read_parquet(_parts(store, round_number), PLAN, filesystem=store.arrow(), where=store.where, filter=wanted)
     order = [("lane", "ascending"), ("sequence", "ascending"), ("batch_id", "ascending"), ("position", "ascending")]
     columns: dict[str, list[Any]] = table.sort_by(order).to_pydict()  # type: ignore[arg-type]
     batches: list[Batch] = []

@@ -128,6 +128,11 @@ def stages_of(store: ObjectStore, page_id: str) -> list[Row]:
     return _rows_of_page(store, "stage_metrics", page_id)
 
 
+def has_capture(store: ObjectStore, page_id: str) -> bool:
+    """Whether raw payloads of a page are stored."""
+    return bool(_rows_of_page(store, "captures", page_id, ["position"]))
+
+
 def load_capture(store: ObjectStore, page_id: str) -> Capture:
     """The raw payloads of a page, decompressed, their hashes verified.
 
@@ -170,7 +175,7 @@ def _check_size(store: ObjectStore, file: CommittedFile) -> None:
         )
 
 
-def _rows_of_page(store: ObjectStore, name: TableName, page_id: str) -> list[Row]:
+def _rows_of_page(store: ObjectStore, name: TableName, page_id: str, columns: Sequence[str] | None = None) -> list[Row]:
     """The rows of one page by way of its batch's marker, so that only that batch's file is opened."""
     wanted = pc.field("page_id") == page_id
     found = read_table(store, "listings", ["round", "batch_id"], wanted).to_pylist()
@@ -179,6 +184,6 @@ def _rows_of_page(store: ObjectStore, name: TableName, page_id: str) -> list[Row
         for place in found
         if (marker := read_marker(store, cast(int, place["round"]), cast(str, place["batch_id"]))) is not None
     ]
-    table = read_table(store, name, None, wanted, of=of)
+    table = read_table(store, name, columns, wanted, of=of)
     rows: list[Row] = table.sort_by("position").to_pylist(maps_as_pydicts="strict")
     return rows

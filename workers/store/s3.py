@@ -17,68 +17,29 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import boto3
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pyarrow.fs import FileSystem, PyFileSystem
 
-from schemas.errors import SettingError, StoreError, StoreUnavailable
+from schemas.errors import StoreError, StoreUnavailable
 from workers.store.arrow_files import StoredFiles
+from workers.store.s3_client import S3Options, bucket_and_prefix, client_of
 from workers.store.s3_errors import sentence_about
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-Addressing: TypeAlias = Literal["auto", "path", "virtual"]
-Encryption: TypeAlias = Literal["", "AES256", "aws:kms", "aws:kms:dsse"]
-
 _Answer = TypeVar("_Answer")
 
-_ADDRESSINGS: Final = ("auto", "path", "virtual")
-_ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse")
 _CONFLICT_TRIES: Final = 6
 """A 409 means that another conditional write of the name is under way; AWS asks to send the request again."""
 _BODY_TRIES: Final = 3
 """botocore does not repeat a download whose body breaks off."""
-
-
-@dataclass(frozen=True, slots=True)
-class S3Options:
-    """How an S3 server is spoken to; shapes no row. Sizes in bytes, times in seconds."""
-
-    endpoint_url: str = ""
-    """Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the AWS configuration file, else Amazon's own."""
-    addressing: Addressing = "auto"
-    """`path` is https://host/bucket/key, `virtual` https://bucket.host/key; `auto` is path, but virtual for Amazon."""
-    region: str = ""
-    encryption: Encryption = ""
-    """Server-side encryption asked for with every object; empty leaves it to the bucket's own rule."""
-    kms_key: str = ""
-    multipart_bytes: int = 64 * 1024 * 1024
-    """Larger files are sent in parts of `part_bytes`."""
-    part_bytes: int = 16 * 1024 * 1024
-    attempts: int = 5
-    """Of one request, the first included; botocore waits in between, longer each time and at random."""
-    connect_timeout: float = 10.0
-    read_timeout: float = 60.0
-
-    def __post_init__(self) -> None:
-        if self.addressing not in _ADDRESSINGS:
-            raise SettingError(f"There is no S3 addressing {self.addressing!r}; give auto, path or virtual.")
-        if self.encryption not in _ENCRYPTIONS:
-            raise SettingError(f"There is no server-side encryption {self.encryption!r}; give AES256 or aws:kms.")
-        if self.kms_key and not self.encryption.startswith("aws:kms"):
-            raise SettingError("A KMS key is given without the encryption aws:kms; give both or neither.")
-        if "@" in urlsplit(self.endpoint_url).netloc:
-            raise SettingError(
-                "The S3 endpoint holds a user name or password; give credentials in the usual AWS places."
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +60,11 @@ class S3Store:
 
         Raises StoreError where it cannot, SettingError for a URL or an endpoint that makes no sense.
         """
-        bucket, prefix = _bucket_and_prefix(url)
+        bucket, prefix = bucket_and_prefix(url)
         given = options or S3Options()
         where = f"s3://{bucket}/{prefix}".rstrip("/")
         with _translated("reach", where):
-            client = _client(given)
+            client = client_of(given)
             # a listing and no HEAD, whose refusals have no body to say why
             client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
         return cls(where, bucket, prefix, given, client, _Scratch())
@@ -137,6 +98,42 @@ class S3Store:
             f"Cannot write to the store {self.where}: others are writing {path} at the same time; run again."
         )
 
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """The bytes of a file and the tag of this version of it; None where there is none."""
+        with _translated("read", self.where, path):
+            return _none_if_absent(lambda: self._body_and_tag(path))
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        """Replace the version of a file that has the tag; its new tag, None where that version is gone.
+
+        As with `put_if_absent`, an unknown result is settled by reading, so bytes that must tell writers apart carry
+        an id of their own.
+        """
+        try:
+            with _translated("write to", self.where, path):
+                return self.client.put_object(
+                    Bucket=self.bucket,
+                    Key=self._key(path),
+                    Body=data,
+                    IfMatch=tag,
+                    ChecksumSHA256=_base64(hashlib.sha256(data).digest()),
+                    **self._encryption(),
+                )["ETag"]
+        except StoreError as error:
+            status, _ = _answer_of(error)
+            # 404: the version went with its file; 409: another conditional write was under way, and may have won
+            if status not in (404, 409, 412) and not isinstance(error, StoreUnavailable):
+                raise
+            try:
+                found = self.read_tagged(path)
+            except StoreError:
+                raise error from None
+            if found is not None and found[0] == data:
+                return found[1]
+            if isinstance(error, StoreUnavailable) and found is not None and found[1] == tag:
+                raise
+            return None
+
     def put_file(self, local: Path, path: str) -> None:
         """Move a local file to a path that no other writer uses; durable when this returns."""
         with _translated("write to", self.where, path):
@@ -167,10 +164,14 @@ class S3Store:
 
     def size_of(self, path: str) -> int | None:
         """The size of a file in bytes; None where there is none."""
-        with _translated("read", self.where, path):
-            return _none_if_absent(
-                lambda: self.client.head_object(Bucket=self.bucket, Key=self._key(path))["ContentLength"]
-            )
+        head = self._head(path)
+        return None if head is None else int(head["ContentLength"])
+
+    def modified(self, path: str) -> datetime | None:
+        """When a file was made, in UTC, by the server's clock; None where there is none."""
+        head = self._head(path)
+        made: datetime | None = head and head["LastModified"]
+        return made
 
     def list(self, prefix: str) -> Iterator[str]:
         """Paths of the files under a folder, sorted as the server sorts; not those that begin with a dot."""
@@ -201,6 +202,10 @@ class S3Store:
         is damaged.
         """
         return PyFileSystem(StoredFiles(self))
+
+    def _head(self, path: str) -> Any:
+        with _translated("read", self.where, path):
+            return _none_if_absent(lambda: self.client.head_object(Bucket=self.bucket, Key=self._key(path)))
 
     def _key(self, path: str) -> str:
         return self.prefix + path
@@ -239,11 +244,14 @@ class S3Store:
         )
 
     def _body(self, path: str, **asked: str) -> bytes:
+        return self._body_and_tag(path, **asked)[0]
+
+    def _body_and_tag(self, path: str, **asked: str) -> tuple[bytes, str]:
         for left in reversed(range(_BODY_TRIES)):
             answer: Any = self.client.get_object(Bucket=self.bucket, Key=self._key(path), **asked)  # type: ignore[arg-type]  # Range is the one thing asked
             try:
                 with answer["Body"] as body:
-                    return bytes(body.read())
+                    return bytes(body.read()), str(answer["ETag"])
             except BotoCoreError:
                 if left == 0:
                     raise
@@ -274,53 +282,6 @@ def _none_if_absent(ask: Callable[[], _Answer]) -> _Answer | None:
         if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
             return None
         raise
-
-
-def _bucket_and_prefix(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        # what is wrong with it is not repeated: it may be a secret
-        raise SettingError("The store's URL holds more than s3://bucket/prefix; credentials are never part of it.")
-    if parts.scheme != "s3" or not parts.netloc:
-        raise SettingError(f"The store {url} is neither a folder nor an s3://bucket/prefix; give one of them.")
-    prefix = parts.path.strip("/")
-    return parts.netloc, f"{prefix}/" if prefix else ""
-
-
-def _client(options: S3Options) -> S3Client:
-    # a session of our own: the default one is shared with whoever else uses boto3 in this process
-    session = boto3.Session()
-    client = _made(session, options, options.addressing)
-    if options.addressing == "auto" and not _is_amazon(client.meta.endpoint_url):
-        client = _made(session, options, "path")
-    _refuse_userinfo(client.meta.endpoint_url)
-    return client
-
-
-def _refuse_userinfo(endpoint: str) -> None:
-    if "@" in urlsplit(endpoint).netloc:
-        raise SettingError("The S3 endpoint holds a user name; give credentials in the usual AWS places alone.")
-
-
-def _made(session: boto3.Session, options: S3Options, addressing: Addressing) -> S3Client:
-    made: S3Client = session.client(
-        "s3",
-        endpoint_url=options.endpoint_url or None,
-        region_name=options.region or None,
-        config=Config(
-            s3={"addressing_style": addressing},
-            retries={"mode": "standard", "total_max_attempts": options.attempts},
-            connect_timeout=options.connect_timeout,
-            read_timeout=options.read_timeout,
-            max_pool_connections=32,
-        ),
-    )
-    return made
-
-
-def _is_amazon(endpoint: str) -> bool:
-    host = urlsplit(endpoint).hostname or ""
-    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
 def _base64(digest: bytes) -> str:

@@ -1,0 +1,71 @@
+"""The options that say who captures: this process, or workers behind a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import click
+
+from schemas.errors import SettingError
+
+MAX_RETRIES = 9
+
+
+@dataclass(frozen=True, slots=True)
+class EngineGiven:
+    """What the command line says about the engine."""
+
+    engine: Literal["local", "celery"]
+    broker: str
+    window: int
+    retries: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> EngineGiven:
+        """Raises SettingError for options that contradict each other."""
+        made = cls(**{name: options[name] for name in ("engine", "broker", "window", "retries")})
+        if made.engine == "celery" and not made.broker:
+            raise SettingError(
+                "The engine celery needs a broker; give its URL as --broker, such as redis://127.0.0.1:6379/0."
+            )
+        return made
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--engine`, `--broker`, `--window`, `--retries`."""
+    for option in reversed(
+        (
+            click.option(
+                "--engine",
+                type=click.Choice(["local", "celery"]),
+                default="local",
+                show_default=True,
+                help="Capture in this process, or on workers (`pagestate worker`).",
+            ),
+            click.option(
+                "--broker",
+                default="",
+                envvar="PAGESTATE_BROKER",
+                metavar="URL",
+                help="Of the workers [PAGESTATE_BROKER].",
+            ),
+            click.option(
+                "--window",
+                type=click.IntRange(1, 4096),
+                default=64,
+                show_default=True,
+                help="Lanes that workers have in flight.",
+            ),
+            click.option(
+                "--retries",
+                type=click.IntRange(0, MAX_RETRIES),
+                default=0,
+                show_default=True,
+                help="Rounds in which pages that failed for a time are tried again, with pauses between.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,186 @@
+"""The plan of a round on disk: the same batches as `scheduler.plan.plan`, for lists that no memory holds.
+
+Seeds stream into a DuckDB file, which drops duplicates and sorts out of core; the sorted pages stream back as batches,
+which are stored in parts of the plan. The order is that of `plan`: by lane, then rank of the page within its host, then
+host; so the two can be tested against each other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from schemas.batch import Batch, PlannedPage
+from schemas.errors import StoreError
+from schemas.identifiers import batch_id, lane_of
+from schemas.settings import CrawlSettings
+from schemas.urls import host_of
+from workers.store import ObjectStore, planned_pages, store_plan
+
+CHUNK: Final = 100_000
+PART_PAGES: Final = 500_000
+"""Pages of one part of the plan: a worker that looks up one batch reads the row groups of its lane only."""
+MEMORY_MB: Final = 1024
+"""What DuckDB may use; beyond that it spills to the disk."""
+
+
+def plan_large(
+    store: ObjectStore,
+    crawl: str,
+    round_number: int,
+    pages: Iterable[PlannedPage],
+    settings: CrawlSettings,
+    memory_mb: int = MEMORY_MB,
+) -> int:
+    """Plan the pages that a round does not hold yet, store that, and say how many batches were added.
+
+    The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Raises StoreError.
+    """
+    with _database(memory_mb) as database:
+        _load(database, pages)
+        following = _load_existing(database, store, round_number)
+        _number_hosts(database, settings.lanes)
+        _rank(database)
+        added = 0
+        part: list[Batch] = []
+        pages_of_part = 0
+        for batch in _batches(database, crawl, round_number, settings.batch_size, following):
+            part.append(batch)
+            pages_of_part += len(batch.pages)
+            added += 1
+            if pages_of_part >= PART_PAGES:
+                store_plan(store, round_number, part)
+                part, pages_of_part = [], 0
+        store_plan(store, round_number, part)
+    return added
+
+
+@contextmanager
+def _database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    folder = Path(tempfile.mkdtemp(prefix="pagestate-plan-"))
+    try:
+        with duckdb.connect(str(folder / "plan.duckdb")) as database:
+            database.execute(f"SET memory_limit = '{memory_mb}MB'")
+            database.execute(f"SET temp_directory = '{folder / 'spill'}'")
+            database.execute("SET preserve_insertion_order = false")
+            yield database
+    except duckdb.Error as error:
+        raise StoreError(
+            f"The plan cannot be made in {folder.parent}: {str(error).splitlines()[0].rstrip('.')};"
+            " make room on that disk, or point TMPDIR elsewhere."
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _load(database: duckdb.DuckDBPyConnection, pages: Iterable[PlannedPage]) -> None:
+    database.execute("CREATE TABLE given (url_key VARCHAR, seed VARCHAR, profiles VARCHAR[], host VARCHAR)")
+    left = iter(pages)
+    while chunk := list(islice(left, CHUNK)):
+        keys = [page.url_key for page in chunk]
+        columns = {
+            "url_key": pa.array(keys),
+            # most seeds are their own key
+            "seed": pa.array([None if page.seed == page.url_key else page.seed for page in chunk], pa.string()),
+            "profiles": pa.array([list(page.profiles) for page in chunk], pa.list_(pa.string())),
+            "host": pa.array(list(map(host_of, keys))),
+        }
+        _insert(database, "given", pa.table(columns))
+
+
+def _load_existing(database: duckdb.DuckDBPyConnection, store: ObjectStore, round_number: int) -> dict[int, int]:
+    """What the round holds already goes into the table `existing`; the next free sequence of each lane."""
+    database.execute("CREATE TABLE existing (url_key VARCHAR)")
+    following: dict[int, int] = {}
+    for table in planned_pages(store, round_number, ["url_key", "lane", "sequence"]):
+        _insert(database, "existing", table.select(["url_key"]))
+        last = table.group_by("lane").aggregate([("sequence", "max")])
+        lanes: list[int] = last["lane"].to_pylist()  # type: ignore[assignment]  # a required column
+        sequences: list[int] = last["sequence_max"].to_pylist()  # type: ignore[assignment]  # likewise
+        for lane, sequence in zip(lanes, sequences, strict=True):
+            following[lane] = max(following.get(lane, 0), sequence + 1)
+    return following
+
+
+def _number_hosts(database: duckdb.DuckDBPyConnection, lanes: int) -> None:
+    hosts = [host for (host,) in database.execute("SELECT DISTINCT host FROM given").fetchall()]
+    hosts.sort()
+    lanes_of = [lane_of(host, lanes) for host in hosts]
+    database.execute("CREATE TABLE hosts (host VARCHAR, number INTEGER, lane INTEGER)")
+    columns = [
+        pa.array(hosts, pa.string()),
+        pa.array(range(len(hosts)), pa.int32()),
+        pa.array(lanes_of, pa.int32()),
+    ]
+    _insert(database, "hosts", pa.table(columns, names=["host", "number", "lane"]))
+
+
+def _rank(database: duckdb.DuckDBPyConnection) -> None:
+    """Each new page once, with its rank among the pages of its host.
+
+    Pages are sorted once; the ranks are then differences of row numbers, so that no window holds a host's pages.
+    """
+    database.execute(
+        """
+        CREATE TABLE pages AS
+        SELECT number, url_key, min(coalesce(seed, url_key)) AS seed,
+               arg_min(profiles, coalesce(seed, url_key)) AS profiles
+        FROM given JOIN hosts USING (host) ANTI JOIN existing USING (url_key)
+        GROUP BY number, url_key
+        """
+    )
+    database.execute("DROP TABLE given")
+    database.execute("SET preserve_insertion_order = true")
+    database.execute(
+        "CREATE TABLE sorted AS SELECT number, url_key, seed, profiles FROM pages ORDER BY number, url_key"
+    )
+    database.execute("DROP TABLE pages")
+    database.execute(
+        """
+        CREATE TABLE ranked AS
+        SELECT lane, s.rowid - first AS rank, number, url_key, seed, profiles
+        FROM sorted s JOIN (SELECT number, min(rowid) AS first FROM sorted GROUP BY number) USING (number)
+        JOIN hosts USING (number)
+        """
+    )
+    database.execute("DROP TABLE sorted")
+
+
+def _batches(
+    database: duckdb.DuckDBPyConnection, crawl: str, round_number: int, size: int, following: dict[int, int]
+) -> Iterator[Batch]:
+    sorted_pages = database.execute("SELECT lane, url_key, seed, profiles FROM ranked ORDER BY lane, rank, number")
+    reader: Any = sorted_pages.to_arrow_reader(CHUNK)
+    lane = -1
+    waiting: list[PlannedPage] = []
+
+    def made() -> Batch:
+        sequence = following.get(lane, 0)
+        following[lane] = sequence + 1
+        identity = batch_id(crawl, round_number, lane, sequence, [page.url_key for page in waiting])
+        return Batch(crawl, round_number, lane, sequence, identity, tuple(waiting))
+
+    for rows in reader:
+        columns = (rows.column(name).to_pylist() for name in ("lane", "url_key", "seed", "profiles"))
+        for of_lane, key, seed, profiles in zip(*columns, strict=True):
+            if waiting and (of_lane != lane or len(waiting) == size):
+                yield made()
+                waiting = []
+            lane = of_lane
+            waiting.append(PlannedPage(key, seed, tuple(profiles)))
+    if waiting:
+        yield made()
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    database.register("rows_to_insert", rows)
+    database.execute(f"INSERT INTO {table} SELECT * FROM rows_to_insert")
+    database.unregister("rows_to_insert")

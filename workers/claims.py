@@ -1,0 +1,179 @@
+"""A claim is the right to carry a lane's batch out: created once, renewed by rewriting, and free when it stands still.
+
+Clocks of different machines are never compared. Who wants a claim that another holds watches it: one and the same
+version for the whole `lapse`, by the watcher's own clock, means that its holder is gone. A holder that could not renew
+for `lost` starts nothing any more; that is well below `lapse`, so two executions of a lane never overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from schemas.batch import Batch
+from schemas.errors import StoreDamaged, StoreError
+from workers.store.layout import claim_path, claims_of_lane
+from workers.store.objects import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTimes:
+    """How often a claim is renewed, when its holder stops for want of renewal, when a watcher takes it over."""
+
+    renew: timedelta = timedelta(seconds=10)
+    lost: timedelta = timedelta(seconds=20)
+    lapse: timedelta = timedelta(seconds=30)
+
+    @classmethod
+    def of(cls, lapse: timedelta) -> ClaimTimes:
+        """Times in the usual proportion."""
+        return cls(lapse / 3, lapse * 2 / 3, lapse)
+
+    def __post_init__(self) -> None:
+        if not self.renew < self.lost < self.lapse:
+            raise ValueError("a claim is renewed before it is lost, and lost before it lapses")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    number: int
+    tag: str
+    released: bool
+
+
+class Claim:
+    """A held claim; `number` is how many executions of the batch claimed it before."""
+
+    __slots__ = ("_attempt", "_renewals", "_renewed", "_store", "_tag", "_times", "lost", "number", "path")
+
+    def __init__(self, store: ObjectStore, path: str, number: int, attempt: str, tag: str, times: ClaimTimes) -> None:
+        self._store = store
+        self._attempt = attempt
+        self._tag = tag
+        self._times = times
+        self._renewals = 0
+        self._renewed = time.monotonic()
+        self.path = path
+        self.number = number
+        self.lost = asyncio.Event()
+        """Set for ever once the claim may be another's: no further navigation."""
+
+    async def keep(self) -> None:
+        """Renew until the claim is lost; run beside the work. A store that does not answer is asked again."""
+        while not self.lost.is_set():
+            await asyncio.sleep(self._times.renew.total_seconds())
+            with suppress(StoreError, TimeoutError):
+                left = self._times.lost.total_seconds() - (time.monotonic() - self._renewed)
+                async with asyncio.timeout(max(left, 0)):
+                    await self._renew()
+            if time.monotonic() - self._renewed >= self._times.lost.total_seconds():
+                self.lost.set()
+
+    async def release(self) -> None:
+        """Say that nobody needs to wait; where the store does not answer, the claim lapses instead."""
+        with suppress(StoreError):
+            await self._write(released=True)
+
+    async def _renew(self) -> None:
+        begun = time.monotonic()
+        tag = await self._write(released=False)
+        if tag is None:
+            self.lost.set()
+            return
+        self._tag, self._renewed = tag, begun
+
+    async def _write(self, *, released: bool) -> str | None:
+        self._renewals += 1
+        data = _encoded(self._attempt, self._renewals, released)
+        return await asyncio.to_thread(self._store.put_if_match, self.path, data, self._tag)
+
+
+@asynccontextmanager
+async def claimed(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTimes) -> AsyncIterator[Claim | None]:
+    """Holds the claim of a batch, renewing it; None where another execution holds it and lives.
+
+    Waits up to `times.lapse` for a claim whose holder may be gone. Raises StoreError.
+    """
+    claim = await _acquired(store, batch, attempt, times)
+    if claim is None:
+        yield None
+        return
+    keeping = asyncio.create_task(claim.keep())
+    try:
+        yield claim
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        if not claim.lost.is_set():
+            await claim.release()
+
+
+def claim_version(store: ObjectStore, batch: Batch) -> str | None:
+    """A text that changes with every renewal of a batch's claim; None where nobody ever claimed it."""
+    found = _latest(store, batch)
+    return None if found is None else f"{found.number} {found.tag}"
+
+
+async def _acquired(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTimes) -> Claim | None:
+    found = await asyncio.to_thread(_latest, store, batch)
+    if found is not None and not await _is_free(store, batch, found, times):
+        return None
+    number = 0 if found is None else found.number + 1
+    path = claim_path(batch.round, batch.lane, batch.sequence, number)
+    if not await asyncio.to_thread(store.put_if_absent, path, _encoded(attempt, 0, False)):
+        return None  # another one was faster, so it lives
+    made = await asyncio.to_thread(store.read_tagged, path)
+    if made is None:
+        raise StoreDamaged(
+            f"The claim {path} in {store.where} is gone again; let nothing else change the store, and run again."
+        )
+    return Claim(store, path, number, attempt, made[1], times)
+
+
+async def _is_free(store: ObjectStore, batch: Batch, found: _Found, times: ClaimTimes) -> bool:
+    """True once the claim was released, or stood still for the whole lapse; False as soon as it moves."""
+    begun = time.monotonic()
+    while not found.released:
+        left = times.lapse.total_seconds() - (time.monotonic() - begun)
+        if left <= 0:
+            return True
+        await asyncio.sleep(min(left, times.renew.total_seconds() / 2))
+        now = await asyncio.to_thread(_latest, store, batch)
+        if now is None or now.number != found.number:
+            return False
+        if now.released:
+            return True
+        if now.tag != found.tag:
+            return False
+    return True
+
+
+def _latest(store: ObjectStore, batch: Batch) -> _Found | None:
+    """The last claim of a lane's batch."""
+    name = re.compile(rf"{re.escape(claims_of_lane(batch.round, batch.lane))}{batch.sequence}-(\d+)\.json")
+    folder = claims_of_lane(batch.round, batch.lane)
+    numbers = [int(found.group(1)) for path in store.list(folder) if (found := name.fullmatch(path))]
+    if not numbers:
+        return None
+    path = claim_path(batch.round, batch.lane, batch.sequence, max(numbers))
+    read = store.read_tagged(path)
+    if read is None:
+        return None
+    try:
+        released = json.loads(read[0])["released"] is True
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreDamaged(
+            f"The claim {path} in {store.where} is not what a worker wrote; delete it and run again."
+        ) from error
+    return _Found(max(numbers), read[1], released)
+
+
+def _encoded(attempt: str, renewals: int, released: bool) -> bytes:
+    return json.dumps({"attempt": attempt, "renewals": renewals, "released": released}).encode()

@@ -1,0 +1,97 @@
+"""A journal names what an execution of a batch has in flight, so that a page that kills its worker is found.
+
+An entry is one look at a page: its URL and profile. It is written before the page is started and taken out after it
+has ended. What an execution that was lost had in flight then tells: in company a page may be innocent, alone it is not.
+So after a loss a batch goes on in careful mode, one page at a time, and a page that was alone in flight at two losses
+is `quarantined`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+from schemas.batch import Batch
+from schemas.errors import StoreDamaged
+from workers.store.layout import journal_path, journals_of
+from workers.store.objects import ObjectStore
+
+LOSSES_TO_QUARANTINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What earlier executions of a batch, which never ended, had in flight."""
+
+    executions: int = 0
+    alone: Counter[str] = field(default_factory=Counter)
+    """How often each look at a page was alone in flight when an execution was lost."""
+
+    @property
+    def careful(self) -> bool:
+        """Whether the batch is to go on one page at a time."""
+        return self.executions > 0
+
+    def quarantined(self, look: str) -> bool:
+        """Whether a page is not to be fetched any more."""
+        return self.alone[look] >= LOSSES_TO_QUARANTINE
+
+
+class Journal:
+    """The journal of one execution; pages are entered and left from one event loop."""
+
+    def __init__(self, store: ObjectStore, batch: Batch, attempt: str) -> None:
+        self._store = store
+        self._path = journal_path(batch.round, batch.batch_id, attempt)
+        self._in_flight: set[str] = set()
+        self._tag: str | None = None
+        self._writing = asyncio.Lock()
+
+    async def enter(self, look: str) -> None:
+        """A page is about to be started; it is on record when this returns. Raises StoreError."""
+        self._in_flight.add(look)
+        await self._write()
+
+    async def leave(self, look: str) -> None:
+        """A page has ended. Raises StoreError."""
+        self._in_flight.discard(look)
+        await self._write()
+
+    async def close(self) -> None:
+        """The execution has ended by itself: whatever it had in flight is to blame for nothing."""
+        if self._tag is not None:
+            await asyncio.to_thread(self._store.delete, self._path)
+
+    async def _write(self) -> None:
+        async with self._writing:
+            data = json.dumps({"in_flight": sorted(self._in_flight)}).encode()
+            if self._tag is None:
+                await asyncio.to_thread(self._store.put_if_absent, self._path, data)
+                made = await asyncio.to_thread(self._store.read_tagged, self._path)
+                self._tag = made[1] if made else None
+            else:
+                self._tag = await asyncio.to_thread(self._store.put_if_match, self._path, data, self._tag)
+
+
+def losses_of(store: ObjectStore, batch: Batch) -> Losses:
+    """The journals that executions of a batch left behind. Call it with the batch's claim held: who wrote them is gone.
+
+    Raises StoreDamaged for a journal that is none.
+    """
+    losses = Losses()
+    executions = 0
+    alone: Counter[str] = Counter()
+    for path in store.list(journals_of(batch.round, batch.batch_id)):
+        data = store.read(path)
+        if data is None:
+            continue
+        try:
+            in_flight = json.loads(data)["in_flight"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreDamaged(f"The journal {path} in {store.where} is not what a worker wrote; delete it.") from error
+        executions += 1
+        if len(in_flight) == 1:
+            alone[in_flight[0]] += 1
+    return Losses(executions, alone) if executions else losses

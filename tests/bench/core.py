@@ -43,7 +43,7 @@ from workers.serialize.listing import serialize_listing
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PEER_PYTHON = ROOT / ".cache" / "oracle" / "bin" / "python"
-ROUNDS = 2
+ROUNDS = 4
 ENOUGH_SECONDS = 0.1
 MAX_RUNS = 20
 """A page is run until this much CPU has gone into a round, at least once, at most so often."""
@@ -286,6 +286,8 @@ def main() -> int:
     if not PEER_PYTHON.exists():
         print(f"The core is not compared: {PEER_PYTHON.relative_to(ROOT)} is missing; run `make oracle` first.")
         return 0
+    core = sys.modules[merge.__module__].__file__ or ""
+    print(f"Our core is {'compiled' if core.endswith('.so') else 'not compiled'}.", flush=True)
     peer = Peer(arguments.seconds)
     pages = (page for folder in arguments.folders for page in recorded(folder))
     try:

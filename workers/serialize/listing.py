@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class SelectorMap:
         return len(self.index)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Listing:
     """One listing.
 
@@ -64,7 +63,7 @@ class Listing:
     forged_lines: int
     _final: FinalTree = field(repr=False, compare=False)
 
-    @cached_property
+    @property
     def stats(self) -> PageStatistics:
         """The page statistics, counted when asked for."""
         return page_statistics(self._final)

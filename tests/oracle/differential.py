@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from embedded_pages import write_embedded_pages
 from limit_pages import limit_site
 from raw_trees import raw_of, write_job
 from sites import corpus_site, folder_site, own_pages, write_fuzz_pages
@@ -238,7 +239,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fuzz", type=int, default=30, metavar="N", help="fuzz pages of the seeds 0 to N")
     parser.add_argument("--corpus", action="store_true", help="the real pages too")
-    parser.add_argument("--only", action="append", choices=["example", "own", "limits", "fuzz", "corpus", "tabs"])
+    parser.add_argument(
+        "--only", action="append", choices=["example", "own", "embedded", "limits", "fuzz", "corpus", "tabs"]
+    )
     parser.add_argument("--seconds", type=float, default=900, help="how long browser-use may take for a page")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the stores; one that is there is not made again")
     arguments = parser.parse_args()
@@ -247,7 +250,15 @@ def main() -> int:
         print("Set PAGESTATE_SHARED to the shared folder and run `make oracle` first.", file=sys.stderr)
         return 2
     shared = Path(given)
-    groups = arguments.only or ["example", "own", "limits", "fuzz", "tabs", *(["corpus"] if arguments.corpus else [])]
+    groups = arguments.only or [
+        "example",
+        "own",
+        "embedded",
+        "limits",
+        "fuzz",
+        "tabs",
+        *(["corpus"] if arguments.corpus else []),
+    ]
     settings = ListingSettings()
     verdicts: list[Verdict] = []
     with ExitStack() as stack:
@@ -262,6 +273,10 @@ def main() -> int:
             elif group == "own":
                 origin = stack.enter_context(folder_site(shared / "corpus" / "own" / "browser_use"))
                 urls = {name: f"{origin}/{name}" for name in own_pages(shared)}
+            elif group == "embedded":
+                names = write_embedded_pages(folder / "documents")
+                origin = stack.enter_context(folder_site(folder / "documents"))
+                urls = {name: f"{origin}/{name}" for name in names}
             elif group == "limits":
                 urls = stack.enter_context(limit_site())
             elif group == "fuzz":

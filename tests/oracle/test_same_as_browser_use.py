@@ -80,6 +80,17 @@ def test_the_own_pages(same: Compare, harness: ModuleType, oracle: Path) -> None
 
 @pytest.mark.browser
 @pytest.mark.shared
+@pytest.mark.parametrize("arguments", [(), ("--site-per-process",)])
+def test_objects_and_embeds_that_show_documents(
+    same: Compare, harness: ModuleType, oracle: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    names = harness.write_embedded_pages(tmp_path / "pages")
+    with harness.folder_site(tmp_path / "pages") as origin:
+        same([f"{origin}/{name}" for name in names], *arguments)
+
+
+@pytest.mark.browser
+@pytest.mark.shared
 def test_fuzz_pages(same: Compare, harness: ModuleType, oracle: Path, tmp_path: Path) -> None:
     names = harness.write_fuzz_pages(oracle, FUZZ_PAGES, tmp_path / "pages")
     with harness.folder_site(tmp_path / "pages") as origin:

@@ -10,7 +10,7 @@ from workers.serialize.hints import frame_hints
 from workers.serialize.images import image_context
 from workers.serialize.indices import FinalTree
 from workers.serialize.scrolling import scroll_text, shows_scroll
-from workers.serialize.simplify import parent_in
+from workers.serialize.simplify import parent_in, shown_frames
 
 EMPTY_TEXT = "Empty DOM tree (you might have to wait for the page to load)"
 COLLAPSED = " <!-- SVG content collapsed -->"
@@ -146,11 +146,15 @@ class Printer:
 
 
 def shadow_hosts(final: FinalTree) -> tuple[set[int], set[int]]:
-    """The elements of the final tree that host a shadow root, and those of them with a closed one that remains."""
+    """The elements of the final tree that host a shadow root, and those of them with a closed one that remains.
+
+    A frame that shows a document is none; an object or embed that shows one is, like an img without its image.
+    """
     tree, kept = final.view.tree, final.simplified.final
     roots = (tree.shadow_kind > 0).nonzero()[0].tolist()
     if not roots:
         return set(), set()
     hosts = {tree.plain.parent[r] for r in roots}
     closed = {parent_in(final.view, r) for r in roots if kept[r] and tree.shadow_kind[r] == CLOSED}
-    return {h for h in hosts if kept[h] and final.view.content[h] < 0}, closed
+    frames = shown_frames(final.view)
+    return {h for h in hosts if kept[h] and not frames[h]}, closed

@@ -30,8 +30,11 @@ def everything(capture: Capture) -> str:
     breaks = len(f"{listing.text}.".splitlines()) - 1
     assert listing.forged_lines == breaks - max(len(rows) - 1, 0) + look_alikes >= look_alikes
     why = Why(final, 40_000)
-    stories = [why.story(node) for node in (tree.kind == 1).nonzero()[0].tolist()]
+    nodes = (tree.kind == 1).nonzero()[0].tolist()
+    stories = [why.story(node) for node in nodes]
     assert {story.fate for story in stories} <= set(FATES)
+    covered = [node for node, story in zip(nodes, stories, strict=True) if story.fate == "covered"]
+    assert all(final.painting.ignores(node) for node in covered)
     parts = [
         listing.text,
         repr(dataclasses.asdict(listing.selector_map)),

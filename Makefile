@@ -15,7 +15,7 @@ BIN := .venv/bin
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan faults oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -44,6 +44,9 @@ bench: ready ## measure what a page costs, its guard and its outline, and the co
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline_share.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline.py
+
+faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
+	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)
 
 bench-plan: ready-python ## measure the plan of N=1000000 URLs
 	@$(BIN)/python tests/bench/plan.py $(or $(N),1000000)

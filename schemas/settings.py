@@ -43,6 +43,8 @@ class Budgets:
     nothing is thrown away for being late while the page's other budgets hold."""
     process: timedelta = timedelta(seconds=120)
     """Merge and serializers together."""
+    page: timedelta = timedelta(seconds=120)
+    """From the navigation to the last payload, whatever the stages' own budgets would still allow."""
     close: timedelta = timedelta(seconds=5)
 
 
@@ -100,6 +102,38 @@ MAX_LISTING_NUMBER: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
+class Caps:
+    """How much one page may bring along. Raises SettingError for one that no page could hold to."""
+
+    document_bytes: int = 32 * 1024 * 1024
+    """Decoded bytes of the document; a bigger one is `too_large`. The biggest of 66 real pages has 6 MB."""
+    response_bytes: int = 256 * 1024 * 1024
+    """Decoded bytes of all responses; beyond it the page's further requests are refused."""
+    requests: int = 1000
+    """Requests of a page; further ones are refused."""
+    client_redirects: int = 5
+    """Documents by which the page may replace itself (script, meta refresh); the next one is refused."""
+    dialogs: int = 10
+    """Dialogs that cost nothing; a page that goes on to three times as many is closed."""
+    popups: int = 10
+    """Popups that are closed; at each further one the script that opens it is ended too."""
+    elements: int = 1_000_000
+    """Elements of the document; one with more is `too_large`."""
+    text_chars: int = 10_000_000
+    """Characters of a listing or an outline, or of a text in a row of their maps; a longer one is cut."""
+    attribute_chars: int = 65_536
+    """Characters of an attribute's value in the selector map; a longer one is cut."""
+
+    def __post_init__(self) -> None:
+        for name in ("document_bytes", "response_bytes", "requests", "elements", "text_chars", "attribute_chars"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"The setting caps.{name} is {getattr(self, name)}; give 1 or more.")
+        for name in ("client_redirects", "dialogs", "popups"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"The setting caps.{name} is {getattr(self, name)}; give 0 or more.")
+
+
+@dataclass(frozen=True, slots=True)
 class CrawlSettings:
     """What shapes the rows of a crawl."""
 
@@ -108,6 +142,7 @@ class CrawlSettings:
     budgets: Budgets = field(default_factory=Budgets)
     listing: ListingSettings = field(default_factory=ListingSettings)
     outline: OutlineSettings = field(default_factory=OutlineSettings)
+    caps: Caps = field(default_factory=Caps)
     lanes: int = 64
     batch_size: int = 25
     batch_deadline: timedelta = timedelta(seconds=120)
@@ -135,6 +170,21 @@ class CrawlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BrowserLimits:
+    """How much a browser is used before another takes its place, and how much a page process may take."""
+
+    pages: int = 500
+    age: timedelta = timedelta(hours=1)
+    memory_mib: int = 6144
+    """Resident memory of all its processes together; shared pages count once for each."""
+    crash_score: float = 3.0
+    """A crash of a page process or a context that does not close counts 1, a page that came too late 0.5; every other
+    page takes off 0.1."""
+    renderer_memory_mib: int = 4096
+    """Private memory of one page process; beyond it its allocations fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """What shapes one run, but not its rows."""
 
@@ -151,6 +201,9 @@ class RunSettings:
     """Whether pages may reach loopback, private and link-local addresses; the policy opens single networks."""
     closed: tuple[tuple[str, int], ...] = ()
     """(host, port) that no page may reach, whatever else is open: the broker, the metrics; host "" is this machine."""
+    wedged_after: timedelta = timedelta(seconds=60)
+    """A process whose event loop stands still for so long ends itself."""
+    limits: BrowserLimits = field(default_factory=BrowserLimits)
 
 
 def _plain(value: Any) -> Any:

@@ -45,11 +45,12 @@ LISTINGS = pa.schema(
         pa.field("outcome_detail", _TEXT),  # in whose words: browser error code, exception text
         _required("retryable", pa.bool_()),
         _required("degradations", pa.list_(pa.field("item", _TEXT, nullable=False))),  # sorted
-        pa.field("settle_reason", _TEXT),  # quiet | quiet_cap | load_cap | blocked
+        pa.field("settle_reason", _TEXT),  # workers.browser.visit.SettleReason
         # fetch
         pa.field("final_url", _TEXT),
         pa.field("status", pa.int32()),
         pa.field("content_type", _TEXT),
+        pa.field("retry_after_seconds", pa.float64()),  # what the Retry-After header of a 429 or 503 asks for
         _required("redirects", pa.list_(pa.field("item", _TEXT, nullable=False))),  # URLs passed on the way
         pa.field("title", _TEXT),
         pa.field("robots_verdict", _TEXT),  # allowed | denied | not_asked | unreachable
@@ -111,7 +112,14 @@ LISTINGS = pa.schema(
         _required("payload_bytes", pa.int64()),  # of all raw payloads
         _required("dialogs", pa.int64()),
         _required("popups", pa.int64()),
-        _required("downloads", pa.int64()),
+        _required("downloads", pa.int64()),  # refused
+        pa.field("files", pa.list_(pa.field("item", _TEXT, nullable=False))),  # of these the first, name and type
+        pa.field("service_workers", pa.int64()),  # refused
+        pa.field("client_redirects", pa.int64()),  # documents by which the page replaced itself
+        pa.field("requests", pa.int64()),
+        pa.field("response_bytes", pa.int64()),  # of all responses, decoded
+        # URLs of requests still under way when the page was taken, the first
+        pa.field("pending", pa.list_(pa.field("item", _TEXT, nullable=False))),
     ]
 )
 

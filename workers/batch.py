@@ -22,6 +22,7 @@ from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import host_of
 from schemas.version import PAGESTATE_VERSION
+from workers.back_off import BackOff
 from workers.claims import Claim
 from workers.journal import Journal, Losses
 from workers.page import PageCapturer
@@ -38,6 +39,8 @@ above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page o
 
 
 STOPPED = "the run was stopped"
+
+LEFT_ALONE = "its host is left alone for a while: it showed a challenge, or said when to come again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class BatchRunner:
     slots: asyncio.Semaphore
     stop: asyncio.Event
     told: Callable[[PageDone], None]
+    back_off: BackOff = field(default_factory=lambda: BackOff(time.monotonic))
 
     async def capture_batch(self, batch: Batch, execution: Execution | None = None) -> BatchDone:
         """Captures and commits one batch.
@@ -156,6 +160,8 @@ class BatchRunner:
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
+        if not await self._host_is_ready(planned.url_key, deadline):
+            return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
         async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
             if self.stop.is_set():
                 return self.capturer.deferred(batch, planned, profile, STOPPED)
@@ -163,6 +169,8 @@ class BatchRunner:
                 return self.capturer.deferred(batch, planned, profile, "the delay of its host goes beyond the deadline")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
+            if self.back_off.seconds_left(planned.url_key):
+                return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
             if execution.may_not_start:
                 return self.capturer.deferred(batch, planned, profile, "the batch's claim was lost")
             # a URL key has no fragment, so that this is the name of one look at one page
@@ -175,10 +183,19 @@ class BatchRunner:
                 async with _journaled(execution.journal, look):
                     record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
+        self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(
             PageDone(record.url_key, record.profile, record.outcome, tuple(row["degradations"]), row["duration_ms"])
         )
         return record
+
+    async def _host_is_ready(self, url_key: str, deadline: float) -> bool:
+        """Whether a host is no longer left alone, at once or after a wait that the batch has time for."""
+        while left := self.back_off.seconds_left(url_key):
+            if time.monotonic() + left > deadline or self.stop.is_set():
+                return False
+            await asyncio.sleep(min(left, 1.0))
+        return True
 
     def _store_bundle(self, batch: Batch, planned: PlannedPage, record: PageRecord, losses: int) -> None:
         """Writes down what is needed to open a quarantined page elsewhere, and under what settings it was fatal."""

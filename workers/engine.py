@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +20,10 @@ from schemas.delivery import BatchReference
 from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreError, StoreMismatch
 from schemas.policy import user_agent_of
 from schemas.settings import CrawlSettings, RunSettings
+from workers.back_off import BackOff
 from workers.batch import BatchDone, BatchRunner, Execution, PageDone, new_attempt
 from workers.browser.supervisor import Supervisor
+from workers.browser.watchdog import Watchdog
 from workers.claims import ClaimTimes, claimed
 from workers.credentials import load_credentials
 from workers.egress.guard import Guard
@@ -32,7 +33,7 @@ from workers.journal import Journal, Losses, losses_of
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
-from workers.process import process_pool
+from workers.pool import ProcessPool
 from workers.store import ObjectStore, batches_of_lane, open_crawl, planned_batch, read_marker
 from workers.store.layout import marker_path
 
@@ -47,23 +48,6 @@ class EngineLoop(asyncio.SelectorEventLoop):
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         kwargs.setdefault("start_new_session", True)
         return await super().subprocess_exec(*args, **kwargs)
-
-
-class _Pool:
-    """The process pool, replaced when one of its processes died."""
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._pool = process_pool(processes)
-
-    def __call__(self) -> ProcessPoolExecutor:
-        if getattr(self._pool, "_broken", False):
-            self._pool.shutdown(wait=False)
-            self._pool = process_pool(self._processes)
-        return self._pool
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(slots=True)
@@ -94,19 +78,27 @@ class Engine:
         self._browser = browser
         self._stop = stop
         self._gate = HostGate(time.monotonic)
+        self._back_off = BackOff(time.monotonic)
         self._credentials = load_credentials(run.policy)
         self._slots = asyncio.Semaphore(run.concurrency)
-        self._pool = _Pool(run.processes)
+        self._pool = ProcessPool(run.processes)
         self._crews: dict[CrawlSettings, _Crew] = {}
         self._changing = asyncio.Lock()
+        self._watchdog = Watchdog(run.wedged_after, self._kill_browsers)
 
     async def __aenter__(self) -> Self:
         self._guard = await Guard.start(EgressRules.of(self._run), self._run.closed)
+        self._watchdog.start()
         return self
+
+    def _kill_browsers(self) -> None:
+        for crew in tuple(self._crews.values()):
+            crew.supervisor.kill()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._watchdog.stop()
         self._pool.close()
         crews, self._crews = self._crews, {}
         for crew in crews.values():
@@ -131,6 +123,7 @@ class Engine:
                 slots=self._slots,
                 stop=self._stop,
                 told=told,
+                back_off=self._back_off,
             )
         finally:
             crew.batches -= 1
@@ -138,7 +131,9 @@ class Engine:
     async def _crew(self, settings: CrawlSettings) -> _Crew:
         for other in [known for known, crew in self._crews.items() if crew.batches == 0]:
             await self._crews.pop(other).close()
-        supervisor = Supervisor(self._browser, settings, policy=self._run.policy, proxy=self._guard.proxy)
+        supervisor = Supervisor(
+            self._browser, settings, self._run.limits, policy=self._run.policy, proxy=self._guard.proxy
+        )
         facts = await supervisor.facts()
         agent = user_agent_of(facts.user_agent, "", self._run.policy)
         crew = _Crew(supervisor, Fetcher(agent, self._guard))
@@ -155,6 +150,7 @@ class Engine:
                 crew.supervisor,
                 robots,
                 self._pool,
+                self._watchdog,
                 policy=policy,
                 credentials=self._credentials,
                 guard=self._guard,

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,15 +26,20 @@ from schemas.records import PageRecord, Row, StageResult
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of, site_of, without_userinfo
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
+from workers.back_off import retry_after_seconds
 from workers.browser.doorkeeper import Doorkeeper
-from workers.browser.session import PageSession, Visit, outcome_of_status
+from workers.browser.launch import LAUNCH_PATIENCE_SECONDS, BrowserFacts
+from workers.browser.session import PageSession
 from workers.browser.spool import size_of
-from workers.browser.supervisor import BrowserFacts, Supervisor
+from workers.browser.supervisor import Supervisor
+from workers.browser.visit import Visit, outcome_of_status
+from workers.browser.watchdog import Watchdog
 from workers.capture.take import take
 from workers.capture.taken import Taking
 from workers.credentials import Credentials, masked
 from workers.egress.guard import Guard
 from workers.permission import Permission, Robots
+from workers.pool import ProcessPool
 from workers.process import Processed, process_page
 from workers.serialize import listing as listing_serializer
 from workers.serialize.rights import PageSignals, signal_columns
@@ -43,7 +47,7 @@ from workers.serialize.rights import PageSignals, signal_columns
 BIG_PAGE_BYTES = 20 * 1024 * 1024
 """Pages with more payload than this are processed one at a time, whatever the number of processes."""
 NO_CREDENTIALS: Final[Mapping[str, Credentials]] = MappingProxyType({})
-OUTCOMES_WITH_CONTENT: frozenset[Outcome] = frozenset({"ok", "http_error", "auth_required"})
+INTERRUPTIONS: frozenset[Degradation] = frozenset({"dialogs_capped", "popups_capped"})
 
 
 @dataclass(slots=True)
@@ -95,7 +99,8 @@ class PageCapturer:
         settings: CrawlSettings,
         supervisor: Supervisor,
         robots: Robots,
-        pool: Callable[[], ProcessPoolExecutor],
+        pool: ProcessPool,
+        watchdog: Watchdog | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         policy: Policy = NO_POLICY,
@@ -106,6 +111,7 @@ class PageCapturer:
         self._supervisor = supervisor
         self._robots = robots
         self._pool = pool
+        self._watchdog = watchdog
         self._now = now
         self._policy = policy
         self._credentials = credentials
@@ -122,7 +128,9 @@ class PageCapturer:
         outcome: Outcome
         try:
             await self._permission(page)
-            outcome = await self._visit(page)
+            with self._watched():
+                await self._visit(page)
+            outcome = await self._processed(page)
         except PageFailed as error:
             outcome, detail = error.outcome, error.detail
         except BrowserLost as error:
@@ -186,7 +194,15 @@ class PageCapturer:
         site = self._policy.site_of(page.planned.url_key)
         return self._credentials.get(site.name) if site is not None else None
 
-    async def _visit(self, page: _Page) -> Outcome:
+    def _watched(self) -> AbstractContextManager[None]:
+        if self._watchdog is None:
+            return nullcontext()
+        budgets = self._settings.budgets
+        # a browser may be launched, twice; all of it ends within its budgets while the event loop runs
+        own = (2 * budgets.context + budgets.page + budgets.close).total_seconds()
+        return self._watchdog.page(own + 2 * LAUNCH_PATIENCE_SECONDS)
+
+    async def _visit(self, page: _Page) -> None:
         settings = self._settings
         begun = time.perf_counter()
         page.facts = await self._supervisor.facts()
@@ -199,26 +215,43 @@ class PageCapturer:
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
             )
-            async with page.stage("navigate"):
-                try:
-                    await session.navigate(key, settings.budgets)
-                except PageFailed as failed:
-                    raise self._explained(failed, door.last_document) from failed
-            async with page.stage("settle"):
-                await session.settle(settings.budgets)
-            await self._take(page, session)
+            seconds = settings.budgets.page.total_seconds()
+            session.must_end_in(seconds)
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._drive(page, session, door)
+            except TimeoutError as error:
+                committed = session.visit.settle_reason is not None or session.has_document
+                outcome: Outcome = "capture_timeout" if committed else "navigation_timeout"
+                raise PageFailed(outcome, f"the page took more than {seconds:g} s") from error
+
+    async def _processed(self, page: _Page) -> Outcome:
         await self._process(page)
+        if page.visit.challenge is not None:
+            raise PageFailed("challenge", page.visit.challenge)
         outcome = outcome_of_status(page.visit.status)
         is_html = page.visit.content_type in (None, "text/html", "application/xhtml+xml", "text/plain")
         if outcome == "ok" and is_html and page.processed is not None and page.processed.is_empty:
             return "empty"
         return outcome
 
-    async def _take(self, page: _Page, session: PageSession) -> None:
+    async def _drive(self, page: _Page, session: PageSession, door: Doorkeeper) -> None:
+        budgets = self._settings.budgets
+        async with page.stage("navigate"):
+            try:
+                await session.navigate(page.planned.url_key, budgets)
+            except PageFailed as failed:
+                raise self._explained(failed, door.last_document) from failed
+        async with page.stage("settle"):
+            await session.settle(budgets)
+        # what keeps the renderer from answering is ended once the payloads are late, and they come after all
+        late = asyncio.get_running_loop().call_later(budgets.payload.total_seconds(), session.unblock)
         try:
             await take(session, self._settings, page.started, page.taking)
         finally:
+            late.cancel()
             page.stages.extend(page.taking.stages)
+        session.check_stayed()
 
     async def _process(self, page: _Page) -> None:
         payloads = page.taking.payloads
@@ -235,16 +268,12 @@ class PageCapturer:
         seconds = self._settings.budgets.process.total_seconds()
         own = self._credentials_for(page)
         secrets = own.secrets() if own is not None else ()
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(
-                    self._pool(), process_page, page.taking.payloads, self._settings, secrets
-                )
+            return await self._pool.run(seconds, process_page, page.taking.payloads, self._settings, secrets)
         except TimeoutError as error:
             raise PageFailed("capture_timeout", f"merge and serializing took more than {seconds:g} s") from error
         except BrokenProcessPool as error:
-            raise PageFailed("too_large", "the process that merged the page died") from error
+            raise PageFailed("too_large", "the process that merged the page died, twice") from error
 
     def _permission_columns(self, page: _Page) -> Row:
         """What permits the page, and what it says itself about its use."""
@@ -268,11 +297,10 @@ class PageCapturer:
     def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
         settings, profile, visit, processed = self._settings, page.profile, page.visit, page.processed
         key = page.planned.url_key
-        degradations: set[Degradation] = set(page.taking.degradations)
+        # what never was captured did without nothing; how often it was interrupted stays of interest
+        degradations: set[Degradation] = visit.degradations & INTERRUPTIONS
         if processed is not None:
-            degradations |= processed.degradations
-        if visit.settle_reason in ("quiet_cap", "load_cap", "blocked"):
-            degradations.add("unsettled")
+            degradations = visit.degradations | page.taking.degradations | processed.degradations
         if visit.title_is_cut:
             degradations.add("text_truncated")
         facts = page.facts
@@ -312,10 +340,17 @@ class PageCapturer:
             "surrogates_replaced": 0,
             "secrets_masked": 0,
             "payload_bytes": 0,
+            "retry_after_seconds": retry_after_seconds(visit.status, visit.headers, page.started_at),
             "dialogs": visit.dialogs,
             "popups": visit.popups,
             "downloads": visit.downloads,
             **self._permission_columns(page),
+            "files": visit.files,
+            "service_workers": visit.service_workers,
+            "client_redirects": visit.client_redirects,
+            "requests": visit.requests,
+            "response_bytes": visit.response_bytes,
+            "pending": [without_userinfo(url) for url in visit.pending],
         }
         if processed is not None:
             row |= processed.listing

@@ -7,13 +7,8 @@ neighbours nor takes the worker down. The function is pure but for reading spool
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import TypeVar
@@ -23,6 +18,7 @@ from schemas.outcomes import Degradation, Stage
 from schemas.records import Row, StageResult
 from schemas.settings import CrawlSettings
 from workers.browser.spool import buffer_of
+from workers.capping import cap_forms, cap_rows
 from workers.capture.taken import Taken
 from workers.credentials import mask_repeated
 from workers.merge import PageTree, PayloadError, mask_secrets, merge
@@ -108,9 +104,13 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[
     if listing is not None:
         row |= listing_columns(listing)
     columns, outline_map, without = _outline(capture, tree, listing, settings, started, stages)
+    row |= columns
+    selector_map = selector_rows(listing.selector_map) if listing is not None else []
+    degradations |= cap_forms(row, settings.caps)
+    degradations |= cap_rows(selector_map, settings.caps) | cap_rows(outline_map, settings.caps)
     return Processed(
-        row | columns,
-        selector_rows(listing.selector_map) if listing is not None else [],
+        row,
+        selector_map,
         outline_map,
         captures,
         stages,
@@ -199,35 +199,3 @@ def _timed(
         )
     )
     return result
-
-
-def process_pool(processes: int) -> ProcessPoolExecutor:
-    """A pool for `process_page`; its processes ignore Ctrl-C and end when their parent does, however it ends."""
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize)
-    # inherited by the processes: a Ctrl-C before they can ignore it must not end them in the middle of an import
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        for _ in range(processes):
-            # they load their libraries while the browser starts, not when the first page waits for them
-            pool.submit(_warm_up)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pool
-
-
-def _warm_up() -> None:
-    """Nothing: receiving this function makes a process of the pool import its module."""
-
-
-def _initialize() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Ends this process when its parent is gone: a pool's queue never tells (its writing end is open here too)."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

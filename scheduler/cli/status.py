@@ -1,53 +1,99 @@
-"""`pagestate status` counts the outcomes of a crawl, round by round, from plan and markers."""
+"""`pagestate status` tells how a crawl stands, round by round, from what its store holds."""
 
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
-
-@click.command(epilog="Example: pagestate status --store ./store")
-@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
-def command(store_path: str, as_json: bool) -> None:
-    """Count the outcomes of a crawl, round by round."""
-    from rich.console import Console
+if TYPE_CHECKING:
     from rich.table import Table
 
-    from scheduler.rounds import remaining
+    from scheduler.standing import RoundStanding
+
+
+@click.command(epilog="Example: pagestate status --store ./store --watch")
+@click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
+@click.option("--watch", is_flag=True, help="Look again every few seconds, until nothing is left or Ctrl-C.")
+@click.option(
+    "--every", type=click.FloatRange(0.2, 3600), default=5.0, show_default=True, metavar="SECONDS", help="With --watch."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round; with --watch, each time.")
+def command(store_path: str, watch: bool, every: float, as_json: bool) -> None:
+    """Tell how a crawl stands, round by round, from any machine that reads its store."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from scheduler.standing import standing
     from schemas.settings import CrawlSettings
-    from workers.store import open_crawl, outcomes_by_round, planned_rounds
+    from workers.store import open_crawl
     from workers.store.opening import open_store
 
     store = open_store(store_path, reading=True)
     found = open_crawl(store, None, None)
-    crawl, profiles = found.crawl, CrawlSettings.from_json(found.settings).profiles
-    counted = outcomes_by_round(store)
-    lines = []
-    for number in planned_rounds(store):
-        left = [batch for batches in remaining(store, number).values() for batch in batches]
-        lines.append(
-            {
-                "crawl": crawl,
-                "round": number,
-                "committed": sum(counted.get(number, {}).values()),
-                "waiting": sum(len(page.looks(profiles)) for batch in left for page in batch.pages),
-                "waiting_batches": len(left),
-                "outcomes": counted.get(number, {}),
-            }
-        )
-    if as_json:
-        for line in lines:
-            click.echo(json.dumps(line))
-        return
-    names = sorted({name for outcomes in counted.values() for name in outcomes})
+    settings = CrawlSettings.from_json(found.settings)
+    console = Console(highlight=False)
+
+    def look() -> list[RoundStanding]:
+        return standing(store, settings, datetime.now(UTC))
+
+    rounds = look()
+    if as_json or not watch:
+        while True:
+            if as_json:
+                for one in rounds:
+                    click.echo(json.dumps(_plain(found.crawl, one)))
+            else:
+                console.print(_table(found.crawl, rounds))
+            if not watch or not _is_left(rounds):
+                return
+            time.sleep(every)
+            rounds = look()
+    with Live(_table(found.crawl, rounds), console=console, auto_refresh=False) as live:
+        while _is_left(rounds):
+            time.sleep(every)
+            rounds = look()
+            live.update(_table(found.crawl, rounds), refresh=True)
+
+
+def _is_left(rounds: list[RoundStanding]) -> bool:
+    return any(one.waiting_batches for one in rounds)
+
+
+def _plain(crawl: str, one: RoundStanding) -> dict[str, Any]:
+    return {
+        "crawl": crawl,
+        "round": one.round,
+        "committed": one.committed,
+        "waiting": one.pages - one.committed,
+        "waiting_batches": one.waiting_batches,
+        "lanes": one.lanes,
+        "lanes_left": one.lanes_left,
+        "stalled_lanes": list(one.stalled_lanes),
+        "pages_per_second": round(one.pages_per_second, 3),
+        "seconds_left": None if one.seconds_left is None else round(one.seconds_left),
+        "last_commit": None if one.last_commit is None else one.last_commit.isoformat(),
+        "outcomes": one.outcomes,
+    }
+
+
+def _table(crawl: str, rounds: list[RoundStanding]) -> Table:
+    from rich.table import Table
+
+    names = sorted({name for one in rounds for name in one.outcomes})
+    moving = any(one.waiting_batches for one in rounds)
     table = Table(title=f"Crawl {crawl}", title_justify="left", box=None, pad_edge=False)
-    for heading in ("Round", "Committed", "Waiting", *names):
+    headings = ["Round", "Committed", "Waiting", *(["Pages/s", "Left", "Lanes left", "Stalled"] if moving else [])]
+    for heading in (*headings, *names):
         table.add_column(heading, justify="right")
-    for line in lines:
-        outcomes = counted.get(int(str(line["round"])), {})
-        table.add_row(
-            str(line["round"]), str(line["committed"]), str(line["waiting"]), *(str(outcomes.get(n, 0)) for n in names)
-        )
-    Console(highlight=False).print(table)
+    for one in rounds:
+        cells = [str(one.round), str(one.committed), str(one.pages - one.committed)]
+        if moving:
+            left = "-" if one.seconds_left is None else str(timedelta(seconds=round(one.seconds_left)))
+            lanes = f"{one.lanes_left} of {one.lanes}"
+            cells += [f"{one.pages_per_second:.2f}", left, lanes, str(len(one.stalled_lanes))]
+        table.add_row(*cells, *(str(one.outcomes.get(name, 0)) for name in names))
+    return table

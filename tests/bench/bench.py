@@ -41,7 +41,7 @@ from workers.browser.supervisor import Supervisor
 from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
-from workers.process import process_pool
+from workers.pool import ProcessPool
 from workers.store import FolderStore, commit_batch, open_crawl
 
 QUIET_SECONDS = 0.15
@@ -96,12 +96,12 @@ async def run(urls: list[str], repeats: int, folder: Path) -> Meter:
     executable = find_browser(os.environ.get("PAGESTATE_BROWSER", ""))
     store = FolderStore.for_run(folder / "store")
     open_crawl(store, "bench", settings, now=datetime.now(UTC))
-    pool = process_pool(2)
+    pool = ProcessPool(2)
     supervisor = Supervisor(executable, settings)
     facts = await supervisor.facts()
     fetcher = Fetcher(facts.user_agent)
     robots = Robots("remote", settings.budgets.permission, fetcher)
-    capturer = PageCapturer(settings, supervisor, robots, lambda: pool)
+    capturer = PageCapturer(settings, supervisor, robots, pool)
     meter = Meter()
     stages: defaultdict[str, list[float]] = defaultdict(list)
     async with async_playwright() as playwright:
@@ -129,7 +129,7 @@ async def run(urls: list[str], repeats: int, folder: Path) -> Meter:
                 )
         await browser.close()
     await robots.close()
-    pool.shutdown()
+    pool.close()
     await supervisor.close()
     print_report(meter, stages, len(urls), repeats)
     return meter

@@ -25,7 +25,7 @@ from workers.egress.rules import EgressRules
 from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
-from workers.process import process_pool
+from workers.pool import ProcessPool
 
 TARGET = 1.10
 """At most so much of the CPU without it."""
@@ -49,12 +49,12 @@ async def measure(urls: list[str], repeats: int) -> None:
     guard = await Guard.start(EgressRules.of(RunSettings(allow_private=True)))
     fetcher = Fetcher("pagestate-bench", guard)
     robots = Robots("remote", settings.budgets.permission, fetcher)
-    pool = process_pool(2)
+    pool = ProcessPool(2)
     supervisors = {
         "without": Supervisor(executable, settings),
         "with": Supervisor(executable, settings, proxy=guard.proxy),
     }
-    capturers = {name: PageCapturer(settings, one, robots, lambda: pool) for name, one in supervisors.items()}
+    capturers = {name: PageCapturer(settings, one, robots, pool) for name, one in supervisors.items()}
     meter = bench.Meter()
     draw = random.Random(7)
     for repeat in range(repeats + 1):
@@ -76,7 +76,7 @@ async def measure(urls: list[str], repeats: int) -> None:
     print(f"{guard.connections / (count + len(urls)):.1f} connections a page")
     await robots.close()
     await fetcher.close()
-    pool.shutdown()
+    pool.close()
     for supervisor in supervisors.values():
         await supervisor.close()
     await guard.close()

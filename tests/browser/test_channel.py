@@ -332,3 +332,12 @@ async def test_a_server_that_is_no_endpoint_is_a_lost_browser(tmp_path):
         await Channel.connect(f"ws://127.0.0.1:{port}/", tmp_path, CAP_BYTES)
     server.close()
     await server.wait_closed()
+
+
+async def test_an_event_with_half_a_surrogate_pair_is_an_event(channel, endpoint):
+    """A page may put any text into its URL and its downloads' names (pain 26)."""
+    seen: list[dict[str, Any]] = []
+    channel.on("Page.x", lambda event, _: seen.append(event))
+    endpoint.say(b'{"method":"Page.x","params":{"name":"\\ud800"}}')
+    await settled(channel, endpoint)
+    assert seen == [{"name": "\ud800"}]

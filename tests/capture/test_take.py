@@ -402,3 +402,43 @@ async def test_pages_taken_at_the_same_time_do_not_mix(supervisor, site):
     for number, one in enumerate(took):
         values = Counter(value for value in merge(one.capture).values if value.startswith("page "))
         assert values == {f"page {number}": 50}
+
+
+def failing(method: str) -> Before:
+    """The browser fails this command from now on."""
+
+    async def before(session: PageSession) -> None:
+        post = session.channel.post
+
+        def refuse(asked: str, *arguments: Any) -> Any:
+            if asked != method:
+                return post(asked, *arguments)
+            failed = asyncio.get_running_loop().create_future()
+            failed.set_exception(CommandFailed(method, -32000, "it fails"))
+            return failed
+
+        session.channel.post = refuse  # type: ignore[method-assign]  # of this session's browser, till the test ends
+
+    return before
+
+
+@pytest.mark.parametrize(
+    ("method", "degradation", "lost"),
+    [
+        ("DOMSnapshot.captureSnapshot", "snapshot_failed", "layout_snapshot"),
+        ("Page.getLayoutMetrics", "snapshot_truncated", "layout_metrics"),
+        ("Accessibility.getFullAXTree", "ax_failed", "ax_tree"),
+        ("Target.setAutoAttach", "frame_lost", ""),
+    ],
+)
+async def test_a_payload_that_always_fails_costs_itself_alone(browser_path, site, method, degradation, lost):
+    """Nothing is thrown away because a neighbour failed (pains 19, 21)."""
+    supervisor = Supervisor(browser_path, SETTINGS)
+    try:
+        took = await take(supervisor, site.page("/", "<p>text</p>"), before=failing(method))
+    finally:
+        await supervisor.close()
+    assert took.error is None
+    assert took.taking.degradations == {degradation}
+    wanted = {"frame_tree", "listeners", "layout_snapshot", "dom_document", "layout_metrics", "ax_tree", "targets"}
+    assert set(took.kinds()) == wanted - {lost}

@@ -126,10 +126,13 @@ def test_what_a_crawl_made_is_shown(run, ask, small_site, browser_path, tmp_path
     status = ask("status", "--store", store)
     assert status.out.startswith("Crawl mine")
     (line,) = [json.loads(line) for line in ask("status", "--store", store, "--json").out.splitlines()]
-    assert line == {
+    wanted = {
         "crawl": "mine", "round": 0, "committed": 2, "waiting": 0, "waiting_batches": 0,
+        "lanes": 1, "lanes_left": 0, "stalled_lanes": [], "seconds_left": None,
         "outcomes": {"http_error": 1, "ok": 1},
     }  # fmt: skip
+    assert {name: line[name] for name in wanted} == wanted
+    assert line["last_commit"].endswith("+00:00")
     assert listings_made_again(store) == 2
 
 

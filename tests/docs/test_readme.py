@@ -11,17 +11,33 @@ import pytest
 
 from scheduler.cli import VERBS, cli
 from schemas.outcomes import DEGRADATIONS, OUTCOMES
-from schemas.settings import Budgets, CrawlSettings, ListingSettings, OutlineSettings, RunSettings
+from schemas.settings import (
+    BrowserLimits,
+    Budgets,
+    Caps,
+    CrawlSettings,
+    ListingSettings,
+    OutlineSettings,
+    RunSettings,
+)
 from schemas.tables import TABLE_NAMES
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 ROWS = {name for line in README.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)}
 
+NESTED = {
+    "budgets": Budgets,
+    "listing": ListingSettings,
+    "outline": OutlineSettings,
+    "caps": Caps,
+    "limits": BrowserLimits,
+}
+
 
 def test_every_setting_is_in_a_table() -> None:
-    own = {f.name for cls in (CrawlSettings, RunSettings) for f in fields(cls)} - {"budgets", "listing", "outline"}
+    own = {f.name for cls in (CrawlSettings, RunSettings) for f in fields(cls)} - set(NESTED)
     own |= {f"budgets.{f.name}" for f in fields(Budgets)} | {f"listing.{f.name}" for f in fields(ListingSettings)}
-    own |= {f"outline.{f.name}" for f in fields(OutlineSettings)}
+    own |= {f"{name}.{f.name}" for name in ("outline", "caps", "limits") for f in fields(NESTED[name])}
     assert own <= ROWS
 
 

@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import ipaddress
 import os
+import socket
+import struct
 import tempfile
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -214,3 +216,19 @@ async def test_our_own_client_goes_through_the_guard_too(start, servers):
     assert failure is not None
     assert failure.outcome == "private_address"
     await fetcher.close()
+
+
+async def test_a_reset_is_passed_on_as_one(start, servers):
+    """An answer that broke off must not look like one that ended."""
+
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    guard = await start(ONE)
+    with pytest.raises(ConnectionResetError):
+        await through(guard, "127.0.0.1", server.sockets[0].getsockname()[1])
+    server.close()
+    await server.wait_closed()

@@ -246,7 +246,7 @@ def test_a_batch_on_two_workers_at_once_is_one_s(store, broker, start_worker, pl
 def test_a_page_that_kills_its_workers_is_quarantined_and_its_neighbours_are_not(
     store, broker, start_worker, plan_batch, wait_until, site
 ):
-    """Given a page at which a worker dies three times, first in company, then alone, and alone again."""
+    """Given a page at which a worker dies three times, first in company, then alone, and alone again (pain 40)."""
     held = Held(site)
     batch = plan_batch(store, [held.url, site.page("/0", "<button>zero</button>"), site.page("/1", "<p>one</p>")])
     broker.send(store.where, batch)

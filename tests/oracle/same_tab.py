@@ -20,10 +20,11 @@ from differential import ORACLE_PYTHON, Verdict, compared
 
 from schemas.capture import Capture, Payload
 from schemas.settings import CrawlSettings
+from workers.browser.launch import PORT_FILE
 from workers.browser.orphans import OWNER_FILE, PREFIX
 from workers.browser.session import PageSession
 from workers.browser.spool import buffer_of
-from workers.browser.supervisor import PORT_FILE, Supervisor
+from workers.browser.supervisor import Supervisor
 from workers.capture.take import take
 from workers.capture.taken import Taking
 

@@ -84,11 +84,13 @@ def test_a_hundred_documents_of_one_process_are_listed(rows: dict[str, dict[str,
 
 
 def test_a_hundred_frames_of_other_processes_are_listed(rows: dict[str, dict[str, Any]]) -> None:
+    """Frames of other processes are captured, up to a number that is said (pain 20)."""
     assert set(rows["remote101"]["degradations"]) - BUSY == {"frames_capped"}
     assert shape(rows["remote101"]["listing"]) == [*numbered(100), "|scroll element|<iframe /> (scroll)"]
 
 
 def test_frames_are_listed_five_processes_deep(rows: dict[str, dict[str, Any]]) -> None:
+    """A chain of frames ends, however long it goes on (pain 24)."""
     wanted = []
     for level in range(6):
         tabs = "\t" * level

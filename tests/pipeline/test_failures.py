@@ -48,35 +48,47 @@ def kill_browser_once(ready: Callable[[], bool]) -> threading.Thread:
     return thread
 
 
-def is_pool_process(command: list[str]) -> bool:
-    return any("spawn_main" in part for part in command)
-
-
 def is_browser(command: list[str]) -> bool:
     return "--remote-debugging-port=0" in command and not any(part.startswith("--type=") for part in command)
 
 
-def test_a_killed_pool_process_costs_its_page_only(crawled, site, listings_made_again, monkeypatch):
-    """A page that takes its process down is `too_large`; the next one gets a new process (pain 40)."""
-    urls = [site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in range(3)]
+def kill_pool_processes(monkeypatch, times: int) -> list[psutil.Process]:
+    """Kills the process that gets a page, the first so many times; whoever notices first, it is the same page."""
     submit, killed = ProcessPoolExecutor.submit, []
 
     def kill_and_submit(pool, work, /, *arguments):
-        """Gives the first page to processes that have just been killed: whoever notices first, it is the same page."""
-        if work is process_page and not killed:
-            killed.extend(below_this_process(is_pool_process))
-            for process in killed:
+        if work is process_page and len(killed) < times:
+            for process in pool._processes.values():
                 process.kill()
+                process.join()
+            killed.extend(pool._processes)
         return submit(pool, work, *arguments)
 
     monkeypatch.setattr(ProcessPoolExecutor, "submit", kill_and_submit)
+    return killed
+
+
+def test_a_page_that_takes_two_processes_down_is_too_large(crawled, site, listings_made_again, monkeypatch):
+    """Such a page is to blame, and the next one gets a new process (pain 40)."""
+    urls = [site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in range(3)]
+    killed = kill_pool_processes(monkeypatch, 2)
     done = crawled(urls, run=ONE_BY_ONE)
-    assert killed
+    assert len(killed) == 2
     assert done.outcomes() == {urls[0]: "too_large", urls[1]: "ok", urls[2]: "ok"}
     row = done.rows()[urls[0]]
     assert "died" in row["outcome_detail"]
-    assert row["listing"] is None
+    assert (row["listing"], row["retryable"]) == (None, False)
     assert listings_made_again(done.store.folder) == 2
+
+
+def test_a_process_killed_from_outside_costs_no_page(crawled, site, listings_made_again, monkeypatch):
+    """The page is done once more, and the pages in the processes beside it know nothing of it (pain 40)."""
+    urls = [site.page(f"/{n}", f"<a href=/>page {n}</a>") for n in range(6)]
+    killed = kill_pool_processes(monkeypatch, 1)
+    done = crawled(urls, run=RunSettings(concurrency=4, processes=2))
+    assert len(killed) == 1
+    assert set(done.outcomes().values()) == {"ok"}
+    assert listings_made_again(done.store.folder) == 6
 
 
 def test_a_killed_browser_costs_its_page_only(crawled, site, listings_made_again):

@@ -16,7 +16,7 @@ from schemas.batch import Batch, PlannedPage
 from schemas.errors import CommandFailed, PageFailed, PagestateError, SettingError
 from schemas.identifiers import attempt_id, batch_id, lane_of, page_id
 from schemas.outcomes import OUTCOMES, RETRYABLE_OUTCOMES, is_retryable
-from schemas.settings import Budgets, CrawlSettings, budgets_from
+from schemas.settings import Budgets, Caps, CrawlSettings, budgets_from
 from schemas.tables import PLAN, TABLE_NAMES, table_schema
 
 ERRORS = [value for _, value in inspect.getmembers(errors, inspect.isclass) if issubclass(value, PagestateError)]
@@ -100,3 +100,9 @@ def test_an_unknown_budget_suggests_the_nearest():
         budgets_from({"payloads": 1})
     with pytest.raises(SettingError, match=r"give 0\.001 to 3600 seconds"):
         budgets_from({"payload": 0})
+
+
+@pytest.mark.parametrize(("name", "value"), [("requests", 0), ("document_bytes", -1), ("dialogs", -1)])
+def test_a_cap_that_no_page_can_hold_to_is_refused(name, value):
+    with pytest.raises(SettingError, match=f"caps.{name} is {value}"):
+        Caps(**{name: value})

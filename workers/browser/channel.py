@@ -106,6 +106,10 @@ class Channel(WSListener):
         self._transport.send(WSMsgType.TEXT, json.dumps(command).encode())
         return future
 
+    def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> None:
+        """Sends a command whose reply nobody waits for; a browser that is gone shows elsewhere."""
+        self.post(method, params, session).add_done_callback(_ignore)
+
     async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Sends a command and returns its parsed `result`; for small replies only."""
         reply = await self.post(method, params, session)
@@ -157,7 +161,7 @@ class Channel(WSListener):
         elif method:
             handlers = self._handlers.get(method)
             if handlers:
-                event = json.loads(bytes(message))
+                event = _event(message)
                 for handler in tuple(handlers):
                     handler(event.get("params", {}), event.get("sessionId", ""))
 
@@ -188,6 +192,23 @@ class Channel(WSListener):
             )
         except OSError as error:
             future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))
+
+
+def _event(message: memoryview) -> dict[str, Any]:
+    """An event; one whose texts hold half a surrogate pair is read by the slower reader, which takes it."""
+    try:
+        event: dict[str, Any] = msgspec.json.decode(message)
+    except msgspec.DecodeError:
+        event = json.loads(bytes(message))
+    return event
+
+
+def _ignore(reply: asyncio.Future[Reply]) -> None:
+    """Looks at how a reply ended, so that asyncio does not complain that nobody did."""
+    if not reply.cancelled() and reply.exception() is None:
+        data = reply.result()
+        if isinstance(data, Spooled):
+            data.delete()
 
 
 def _number_and_method(message: memoryview) -> tuple[int, str]:

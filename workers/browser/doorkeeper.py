@@ -55,6 +55,7 @@ class Doorkeeper:
 
     async def __aenter__(self) -> Self:
         session, own = self._session, self._credentials
+        session.documents.door_is_kept = True
         session.channel.on("Fetch.requestPaused", self._on_paused)
         patterns = [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]
         if own is not None:
@@ -81,6 +82,8 @@ class Doorkeeper:
 
     def _on_paused(self, event: dict[str, Any], session_id: str) -> None:
         if session_id != self._session.session_id:
+            return
+        if event.get("resourceType") == "Document" and self._session.documents.refuses(event):
             return
         # the main frame's id is the id of its target
         if event.get("resourceType") != "Document" or event.get("frameId") != self._session.target_id:

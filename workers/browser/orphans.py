@@ -1,6 +1,7 @@
-"""A browser's folder is swept away by the next run when its own run could not remove it any more.
+"""A browser and its folder are swept away by the next run when their own run could not end them any more.
 
-It holds the profile and spooled payloads, which are raw: secrets in them are not masked yet.
+The folder holds the profile and spooled payloads, which are raw: secrets in them are not masked yet. Its path is on the
+command line of the browser, which is the mark that a process carries.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
+
+from workers.browser.processes import group_of, kill_group
 
 PREFIX = "pagestate-browser-"
 OWNER_FILE = "owner.json"
@@ -50,13 +56,27 @@ os.register_at_fork(after_in_child=_give_up_in_child)
 
 
 def sweep_orphans() -> list[Path]:
-    """Removes the folders whose process is gone, and returns them; folders that do not say whose they are stay."""
-    swept = []
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        if _is_orphan(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            swept.append(folder)
+    """Removes the folders whose process is gone, with the browsers that still use them, and returns them.
+
+    Folders that do not say whose they are stay.
+    """
+    swept = [folder for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_orphan(folder)]
+    if swept:
+        _end_browsers_of(swept)
+    for folder in swept:
+        shutil.rmtree(folder, ignore_errors=True)
     return swept
+
+
+def _end_browsers_of(folders: list[Path]) -> None:
+    marks = {f"--user-data-dir={folder / 'profile'}" for folder in folders}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if marks.intersection(process.cmdline()):
+                group = group_of(process.pid)
+                if group is not None:
+                    kill_group(group)
+                process.kill()
 
 
 def _is_orphan(folder: Path) -> bool:

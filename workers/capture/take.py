@@ -17,6 +17,9 @@ from workers.browser.spool import buffer_of
 from workers.capture.taken import Taken, Taking
 from workers.capture.target import Place, TargetTaker, frames_in
 
+FRAMES_SPARE_SECONDS = 0.2
+"""Before the page's deadline frames in processes of their own are given up."""
+
 
 async def take(session: PageSession, settings: CrawlSettings, started: float, taking: Taking) -> None:
     """Fills the taking of a page. `started` is the page's start on the clock of `time.perf_counter`.
@@ -31,7 +34,7 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     place = Place(0, session.session_id, session.visit.elements)
     await TargetTaker(session, place, budgets, started, taking).take()
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
-    deadline = time.perf_counter() + budgets.needed.total_seconds()
+    deadline = time.perf_counter() + session.left(budgets.needed.total_seconds(), FRAMES_SPARE_SECONDS)
     # breadth first, so that a cap cuts off the deepest frames
     above = [(place, 0)]
     while above:

@@ -26,6 +26,9 @@ from workers.capture.taken import Taken, Taking
 MAX_ELEMENTS_FOR_LISTENERS = 10_000
 """Above this many elements browser-use 0.13.14 does not look for listeners."""
 
+EXTRAS_SPARE_SECONDS = 1.0
+"""Before the page's deadline the accessibility trees are given up so early that frames can still be looked for."""
+
 SNAPSHOT_PARAMS: dict[str, Any] = {
     "computedStyles": list(COMPUTED_STYLES),
     "includePaintOrder": True,
@@ -213,7 +216,8 @@ class TargetTaker:
 
         Their budget runs from now, when the needed payloads are here: the renderer makes one payload after the other.
         """
-        await self._or_gone([reply for _, reply in trees], self._budgets.payload.total_seconds())
+        patience = self._session.left(self._budgets.payload.total_seconds(), EXTRAS_SPARE_SECONDS)
+        await self._or_gone([reply for _, reply in trees], patience)
         came, failed, late = 0, 0, 0
         size = 0
         detail: str | None = None
@@ -222,7 +226,9 @@ class TargetTaker:
                 # The root frame's tree is most of the page, so it is asked for once more, without its id: then the
                 # browser takes the root frame of the moment. For another frame that would be the root's tree again.
                 reply = self._post("Accessibility.getFullAXTree")
-                await self._or_gone([reply], self._budgets.retry.total_seconds())
+                await self._or_gone(
+                    [reply], self._session.left(self._budgets.retry.total_seconds(), EXTRAS_SPARE_SECONDS)
+                )
             if not reply.done():
                 late += 1
                 _give_up(reply)
@@ -289,7 +295,11 @@ class TargetTaker:
 
     async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
         """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
-        await self._or_gone([reply], seconds)
+        try:
+            await self._or_gone([reply], seconds)
+        except BaseException:
+            _give_up(reply)
+            raise
         if not reply.done():
             _give_up(reply)
             begun = time.perf_counter() - seconds

@@ -11,6 +11,7 @@ import errno
 import ipaddress
 import socket
 import tempfile
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,6 +30,7 @@ from workers.egress.rules import Address, EgressRules, plain
 
 CONNECT_SECONDS: Final = 30.0
 RESOLVE_SECONDS: Final = 15.0
+MAX_RESOLVING: Final = 64
 FAILURES_KEPT: Final = 4096
 INTERFACES_SECONDS: Final = 60.0
 """How long the addresses of this machine are taken for the same."""
@@ -67,6 +69,7 @@ class Guard:
     def __init__(self, rules: EgressRules, resolve: Resolve | None = None) -> None:
         self._rules = rules
         self._resolve = resolve or _resolved
+        self._resolving = asyncio.Semaphore(MAX_RESOLVING)
         self._server: asyncio.Server | None = None
         self._ends: set[socks.End] = set()
         self._failures: OrderedDict[tuple[str, int], Failure] = OrderedDict()
@@ -123,7 +126,7 @@ class Guard:
     async def judged(self, host: str, port: int) -> list[Address]:
         """The addresses of a host that may be connected to, at least one. Raises NotConnected."""
         try:
-            async with asyncio.timeout(RESOLVE_SECONDS):
+            async with asyncio.timeout(RESOLVE_SECONDS), self._resolving:
                 addresses = await _addresses(host, port, self._resolve)
         except (OSError, UnicodeError, TimeoutError) as error:
             raise self._failed(host, port, Failure("dns_error", "ERR_NAME_NOT_RESOLVED")) from error
@@ -203,8 +206,32 @@ async def _addresses(host: str, port: int, resolve: Resolve) -> list[Address]:
 
 
 async def _resolved(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(one[4][0]) for one in found]
+    """What the system's resolver says, asked on a thread of its own that nobody waits for at the end.
+
+    The event loop's own threads are few and for the store, and a resolver that hangs would hold them, and a stop.
+    """
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[Sequence[str]] = loop.create_future()
+
+    def tell(found: Sequence[str] | Exception) -> None:
+        if told.done():
+            return
+        if isinstance(found, Exception):
+            told.set_exception(found)
+        else:
+            told.set_result(found)
+
+    def ask() -> None:
+        found: Sequence[str] | Exception
+        try:
+            found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        except (OSError, UnicodeError) as error:
+            found = error
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=ask, name="pagestate-resolve", daemon=True).start()
+    return await told
 
 
 def _debugging_ports() -> set[int]:

@@ -6,6 +6,8 @@ Only what a browser and our own client need of RFC 1928: CONNECT, by name or add
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -17,6 +19,9 @@ SUCCEEDED, FAILED, NOT_ALLOWED, NETWORK_UNREACHABLE, HOST_UNREACHABLE, REFUSED =
 """Replies of RFC 1928 section 6."""
 COMMAND_UNKNOWN: Final = 7
 ADDRESS_UNKNOWN: Final = 8
+
+_RESET: Final = struct.pack("ii", 1, 0)
+"""Closing does not linger, which TCP tells the other side by a reset."""
 
 Connect = Callable[["Client", str, int], Awaitable[None]]
 
@@ -52,6 +57,7 @@ class End(asyncio.Protocol):
         if peer is not None and peer.transport is not None:
             if error is not None:
                 # a reset is passed on as one: an answer that broke off must not look like one that ended
+                peer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 peer.transport.abort()
             else:
                 peer.transport.close()

@@ -86,7 +86,7 @@ LISTINGS = pa.schema(
         # what was seen
         pa.field("listing", _TEXT),
         pa.field("listing_sha256", _TEXT),  # of the UTF-8 bytes, hex
-        pa.field("forged_lines", pa.int64()),  # lines of the listing that newlines in the page's own texts made
+        pa.field("forged_lines", pa.int64()),  # lines that the page made: by line breaks, or by looking like an element
         pa.field("outline", _TEXT),  # Stagehand's combined tree
         pa.field("outline_sha256", _TEXT),  # of the UTF-8 bytes, hex
         pa.field("outline_serializer", _TEXT),

@@ -61,13 +61,25 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     prompt = prompt_of(state, raw["page"], list(options["include_attributes"]) or None)
     return {
         "text": text,
-        "elements": [[i, n.backend_node_id, n.tag_name, n.xpath] for i, n in state.selector_map.items()],
+        "elements": [element_of(index, node) for index, node in state.selector_map.items()],
         "eval": state.eval_representation(),
         "statistics": prompt._extract_page_statistics(),
         "page_state": prompt._get_browser_state_description(),
         "cpu_seconds": cpu,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+def element_of(index: int, node: Any) -> list[Any]:
+    """What the selector map says about one element; rectangles are in its own document and in the top viewport."""
+    ax = node.ax_node
+    own, absolute = (
+        None if rect is None else [float(side) for side in (rect.x, rect.y, rect.width, rect.height)]
+        for rect in (node.snapshot_node.bounds if node.snapshot_node else None, node.absolute_position)
+    )
+    attributes = [list(pair) for pair in node.attributes.items()]
+    known = [index, node.backend_node_id, node.tag_name, node.xpath, node.target_id]
+    return [*known, ax.role if ax else None, ax.name if ax else None, own, absolute, attributes]
 
 
 def prompt_of(state: Any, page: dict[str, Any], attributes: list[str] | None) -> Any:

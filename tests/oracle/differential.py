@@ -1,9 +1,10 @@
 """Compares the real browser-use with our serializers on captures of ours: `make differential ARGS=--corpus`.
 
 Pages are captured by `pagestate crawl` into a store; then both sides read the same stored, masked payloads. The
-listing, the ordered indices with what they point to, the eval listing, the statistics and the page state must be
-identical, byte for byte. A page that browser-use cannot answer about (it takes too long, or fails) is named as such.
-In the group `tabs` each side takes its own payloads, of own pages that both see in the same tab.
+listing, the ordered indices with all that is known of what they point to (attributes and rectangles too), the eval
+listing, the statistics and the page state must be identical, byte for byte. A page that browser-use cannot answer about
+(it takes too long, or fails) is named as such. In the group `tabs` each side takes its own payloads, of own pages that
+both see in the same tab.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from embedded_pages import write_embedded_pages
 from limit_pages import limit_site
 from raw_trees import raw_of, write_job
 from sites import corpus_site, folder_site, own_pages, write_fuzz_pages
@@ -30,10 +32,10 @@ from scheduler.example.server import serve_example
 from schemas.capture import Capture
 from schemas.settings import CrawlSettings, ListingSettings
 from workers.browser.find import find_browser
-from workers.merge import merge
+from workers.merge import PageTree, merge
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.indices import FinalTree, final_tree
-from workers.serialize.listing import serialize_listing
+from workers.serialize.listing import SelectorMap, serialize_listing
 from workers.serialize.options import ListingOptions
 from workers.serialize.page_state import serialize_page_state
 from workers.serialize.rows import listing_rows, text_of
@@ -118,11 +120,9 @@ def compared(
         return Verdict(name, len(tree), failure=said["error"])
     final = final_tree(tree, options, seen)
     listing = serialize_listing(tree, final=final)
-    found = listing.selector_map
-    elements = zip(found.index, found.backend_node_id, found.tag, found.xpath, strict=True)
     ours = {
         "listing": listing.text.split("\n"),
-        "elements": [list(e) for e in elements],
+        "elements": elements_of(listing.selector_map, tree),
         "eval listing": serialize_eval_listing(tree, final=final).split("\n"),
         "statistics": sorted(dataclasses.asdict(listing.stats).items()),
         "page state": serialize_page_state(tree, listing, settings.max_chars).split("\n"),
@@ -145,6 +145,20 @@ def compared(
             lines = [str(side[place]) for side in (wanted, ours[what]) if place < len(side)]
             return Verdict(name, len(tree), difference, history=history(final, settings.max_chars, lines))
     return Verdict(name, len(tree))
+
+
+def elements_of(found: SelectorMap, tree: PageTree) -> list[list[Any]]:
+    """The selector map in the shape of `ask.py`: one list an element."""
+    targets = [tree.targets[target].target_id for target in found.target]
+    known = zip(
+        found.index, found.backend_node_id, found.tag, found.xpath, targets, found.role, found.name, strict=True
+    )
+    rectangles = (
+        [None if rect is None else list(rect) for rect in pair]
+        for pair in zip(found.bounds, found.absolute, strict=True)
+    )
+    attributes = ([list(pair) for pair in pairs] for pairs in found.attributes)
+    return [[*k, *r, a] for k, r, a in zip(known, rectangles, attributes, strict=True)]
 
 
 def first_difference(what: str, theirs: Sequence[Any], ours: Sequence[Any]) -> Difference | None:
@@ -238,7 +252,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fuzz", type=int, default=30, metavar="N", help="fuzz pages of the seeds 0 to N")
     parser.add_argument("--corpus", action="store_true", help="the real pages too")
-    parser.add_argument("--only", action="append", choices=["example", "own", "limits", "fuzz", "corpus", "tabs"])
+    parser.add_argument(
+        "--only", action="append", choices=["example", "own", "embedded", "limits", "fuzz", "corpus", "tabs"]
+    )
     parser.add_argument("--seconds", type=float, default=900, help="how long browser-use may take for a page")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the stores; one that is there is not made again")
     arguments = parser.parse_args()
@@ -247,7 +263,15 @@ def main() -> int:
         print("Set PAGESTATE_SHARED to the shared folder and run `make oracle` first.", file=sys.stderr)
         return 2
     shared = Path(given)
-    groups = arguments.only or ["example", "own", "limits", "fuzz", "tabs", *(["corpus"] if arguments.corpus else [])]
+    groups = arguments.only or [
+        "example",
+        "own",
+        "embedded",
+        "limits",
+        "fuzz",
+        "tabs",
+        *(["corpus"] if arguments.corpus else []),
+    ]
     settings = ListingSettings()
     verdicts: list[Verdict] = []
     with ExitStack() as stack:
@@ -262,6 +286,10 @@ def main() -> int:
             elif group == "own":
                 origin = stack.enter_context(folder_site(shared / "corpus" / "own" / "browser_use"))
                 urls = {name: f"{origin}/{name}" for name in own_pages(shared)}
+            elif group == "embedded":
+                names = write_embedded_pages(folder / "documents")
+                origin = stack.enter_context(folder_site(folder / "documents"))
+                urls = {name: f"{origin}/{name}" for name in names}
             elif group == "limits":
                 urls = stack.enter_context(limit_site())
             elif group == "fuzz":

@@ -174,7 +174,7 @@ class Tabs:
     async def tab(self, url: str) -> AsyncIterator[tuple[PageSession, Stagehand]]:
         """A settled page in a tab that Stagehand has known from its beginning."""
         supervisor, peer = await self.pair()
-        async with supervisor.page_session(self._settings.profile) as session:
+        async with supervisor.page_session(self._settings.profiles[0]) as session:
             await peer.ask(self._seconds, do="watch", target=session.target_id)
             await session.navigate(url, self._settings.budgets)
             await session.settle(self._settings.budgets)

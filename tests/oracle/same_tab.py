@@ -76,7 +76,7 @@ async def compare_tabs(urls: Mapping[str, str], browser: Path, settings: CrawlSe
     verdicts = []
     try:
         for name, url in urls.items():
-            async with supervisor.page_session(settings.profile) as session:
+            async with supervisor.page_session(settings.profiles[0]) as session:
                 peer = peer or await Peer.attach(_endpoint())
                 await session.navigate(url, settings.budgets)
                 await session.settle(settings.budgets)

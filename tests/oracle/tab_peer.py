@@ -18,7 +18,7 @@ os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_CLOUD_SYNC": "false
 os.environ |= {"BROWSER_USE_VERSION_CHECK": "false", "BROWSER_USE_LOGGING_LEVEL": "result"}
 os.environ["BROWSER_USE_CONFIG_DIR"] = os.environ["TMPDIR"] = os.environ["HOME"] = tempfile.gettempdir()
 
-from ask import prompt_of
+from ask import element_of, prompt_of
 from browser_use.browser import BrowserProfile, BrowserSession
 from browser_use.dom.service import DomService
 
@@ -44,7 +44,7 @@ async def look(session: BrowserSession, target_id: str) -> dict[str, Any]:
     prompt = prompt_of(state, page, None)
     return {
         "text": state.llm_representation(),
-        "elements": [[i, n.backend_node_id, n.tag_name, n.xpath] for i, n in state.selector_map.items()],
+        "elements": [element_of(index, node) for index, node in state.selector_map.items()],
         "eval": state.eval_representation(),
         "statistics": prompt._extract_page_statistics(),
         "page_state": prompt._get_browser_state_description(),

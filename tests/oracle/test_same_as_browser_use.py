@@ -80,6 +80,17 @@ def test_the_own_pages(same: Compare, harness: ModuleType, oracle: Path) -> None
 
 @pytest.mark.browser
 @pytest.mark.shared
+@pytest.mark.parametrize("arguments", [(), ("--site-per-process",)])
+def test_objects_and_embeds_that_show_documents(
+    same: Compare, harness: ModuleType, oracle: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    names = harness.write_embedded_pages(tmp_path / "pages")
+    with harness.folder_site(tmp_path / "pages") as origin:
+        same([f"{origin}/{name}" for name in names], *arguments)
+
+
+@pytest.mark.browser
+@pytest.mark.shared
 def test_fuzz_pages(same: Compare, harness: ModuleType, oracle: Path, tmp_path: Path) -> None:
     names = harness.write_fuzz_pages(oracle, FUZZ_PAGES, tmp_path / "pages")
     with harness.folder_site(tmp_path / "pages") as origin:
@@ -198,6 +209,28 @@ def test_a_difference_is_told_with_its_line_and_the_history_of_its_node(
     assert verdict.difference.what == "listing"
     assert f"[{index}]< " in verdict.difference.theirs
     assert f"is [{index}], by the rule" in verdict.history[0]
+
+
+ELEMENT_FIELDS = ("index", "node", "tag", "xpath", "target", "role", "name", "bounds", "absolute", "attributes")
+
+
+@pytest.mark.parametrize("place", range(len(ELEMENT_FIELDS)), ids=ELEMENT_FIELDS)
+def test_every_field_of_an_element_is_compared(harness: ModuleType, recorded: dict[str, Capture], place: int) -> None:
+    # Given an answer that is ours but for one field of one element
+    from workers.merge import merge
+    from workers.serialize.listing import serialize_listing
+
+    capture = recorded["forms.html"]
+    tree = merge(capture)
+    listing = serialize_listing(tree)
+    elements = harness.elements_of(listing.selector_map, tree)
+    assert {len(element) for element in elements} == {len(ELEMENT_FIELDS)}
+    elements[2][place] = "other"
+    said = {"text": listing.text, "elements": elements, "eval": "", "statistics": {}, "page_state": ""}
+    # Then the verdict names that element
+    difference = harness.compared("forms.html", capture, said, ListingSettings()).difference
+    assert (difference.what, difference.place) == ("elements", 2)
+    assert "other" in difference.theirs
 
 
 def test_the_table_counts_what_is_the_same(harness: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

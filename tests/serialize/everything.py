@@ -10,6 +10,7 @@ import sys
 from schemas.capture import Capture, Payload
 from workers.merge import mask_secrets, merge
 from workers.serialize.eval_listing import serialize_eval_listing
+from workers.serialize.forged import looks_like_a_line
 from workers.serialize.indices import final_tree
 from workers.serialize.listing import serialize_listing
 from workers.serialize.page_state import serialize_page_state
@@ -25,10 +26,15 @@ def everything(capture: Capture) -> str:
     listing = serialize_listing(tree, final=final)
     rows = listing_rows(final)
     assert text_of(rows) == listing.text
-    assert listing.forged_lines == listing.text.count("\n") - max(len(rows) - 1, 0) >= 0
+    look_alikes = sum(row.kind == "text" and looks_like_a_line(row.text) for row in rows)
+    breaks = len(f"{listing.text}.".splitlines()) - 1
+    assert listing.forged_lines == breaks - max(len(rows) - 1, 0) + look_alikes >= look_alikes
     why = Why(final, 40_000)
-    stories = [why.story(node) for node in (tree.kind == 1).nonzero()[0].tolist()]
+    nodes = (tree.kind == 1).nonzero()[0].tolist()
+    stories = [why.story(node) for node in nodes]
     assert {story.fate for story in stories} <= set(FATES)
+    covered = [node for node, story in zip(nodes, stories, strict=True) if story.fate == "covered"]
+    assert all(final.painting.ignores(node) for node in covered)
     parts = [
         listing.text,
         repr(dataclasses.asdict(listing.selector_map)),

@@ -116,6 +116,24 @@ def test_elements_in_an_svg_are_mapped_but_not_printed(pages: ModuleType) -> Non
     assert listing.selector_map.printed == (False,)
 
 
+@pytest.mark.parametrize("name", ["OBJECT", "EMBED", "iframe"])
+def test_what_shows_a_document_and_is_no_frame_hosts_its_shadow_root(pages: ModuleType, name: str) -> None:
+    # Given an object with a document, and the shadow root that the browser gives it
+    root = pages.Node("#document-fragment", kind=11, shadow_type="user-agent", box=None, children=[pages.Node("SLOT")])
+    inner = pages.document(pages.Node("BUTTON"), frame_id="F")
+    shows = pages.Node(name, {"tabindex": "0"}, content=inner, shadow=[root], backend_node_id=70)
+    listing = serialize_listing(merge(pages.capture(pages.document(shows))))
+    # Then it is marked as a host, and counted as one; a real frame shows its document in the place of all that
+    assert listing.text.split("\n")[0].startswith("|SHADOW(open)|")
+    assert "<button />" not in listing.text
+    assert listing.stats.shadow_open == 1
+    frame = pages.Node("IFRAME", {"tabindex": "0"}, content=inner, shadow=[root], backend_node_id=70)
+    listing = serialize_listing(merge(pages.capture(pages.document(frame))))
+    assert "SHADOW" not in listing.text
+    assert "<button />" in listing.text
+    assert listing.stats.shadow_open == 0
+
+
 def test_five_thousand_levels_neither_recurse_nor_square(pages: ModuleType) -> None:
     # Given a chain far deeper than Python recurses, delivered in pieces as a capture delivers it
     levels = [pages.Node("DIV") for _ in range(5000)]

@@ -58,6 +58,37 @@ def test_matches(tree: PageTree, selector: str, found: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ("input[type=PASSWORD]", [100, 101]),
+        ("[type=password]", [100, 101]),
+        ("[TYPE^=pass]", [100, 101]),
+        ("[rel~=NOFOLLOW]", [102]),
+        ("[lang|=EN]", [102]),
+        ("[type$=Script], [type*=SCRIPT]", []),
+        ("[type$=Word], [type*=ASSW]", [100, 101]),
+        ("[http-equiv=Refresh]", [103]),
+        ("[name=ONE]", []),
+        ("[name=One]", [100]),
+        ("[data-type=PASSWORD]", []),
+        ("[type=table]", []),
+        ("[type=TABLE]", [104]),
+        ("[type='\u212aelvin']", []),
+    ],
+)
+def test_values_that_html_lists_match_in_either_case(pages: ModuleType, selector: str, found: list[int]) -> None:
+    page = pages.document(
+        pages.Node("INPUT", {"type": "password", "name": "One"}, backend_node_id=100),
+        pages.Node("INPUT", {"type": "PassWord", "data-type": "password"}, backend_node_id=101),
+        pages.Node("A", {"rel": "me nofollow", "lang": "en-GB", "type": "kelvin"}, backend_node_id=102),
+        pages.Node("META", {"http-equiv": "refresh"}, backend_node_id=103),
+        pages.Node("feColorMatrix", {"type": "TABLE"}, backend_node_id=104),
+    )
+    tree = merge(pages.capture(page))
+    assert [int(tree.backend_node_id[node]) for node in select(tree, selector)] == found
+
+
+@pytest.mark.parametrize(
     "selector", ["", "a[", "li:hover", "li::before", "li:has(a)", "li:nth-child(x y)", "li:lang(en)"]
 )
 def test_what_cannot_be_matched_says_so(tree: PageTree, selector: str) -> None:

@@ -221,6 +221,35 @@ def test_elements_are_found_by_text_name_and_attribute(pages: ModuleType) -> Non
     assert [int(tree.backend_node_id[n]) for n in with_text(tree, "pay now")] == [70, 71, 72, 69]
 
 
+def test_what_is_no_element_has_no_story(pages: ModuleType) -> None:
+    # Given a frame with a document, and a text
+    inner = pages.document(pages.text("inside", backend_node_id=72), frame_id="F")
+    inner.backend_node_id = 71
+    page = pages.document(pages.Node("IFRAME", content=inner, backend_node_id=70))
+    final = final_tree(merge(pages.capture(page)))
+    tree = final.view.tree
+    why = Why(final, LIMIT)
+    # Then neither has a fate, and the error says what to ask for
+    for node in (tree.kind != 1).nonzero()[0].tolist():
+        with pytest.raises(ValueError, match=r"backend node \d+\) is no element.*; ask for the element around it"):
+            why.story(node)
+    # And by its backend node id, the document stands for its frame
+    (frame,) = with_backend_node_id(tree, 71)
+    assert why.story(frame).backend_node_id == 70
+
+
+def test_a_document_in_an_object_is_left_out(pages: ModuleType) -> None:
+    # Given an object that shows a document, with a button in it and one to fall back to
+    inner = pages.document(pages.Node("BUTTON", backend_node_id=71), frame_id="F")
+    shows = pages.Node("OBJECT", {}, [pages.Node("BUTTON", backend_node_id=72)], content=inner, backend_node_id=70)
+    final = final_tree(merge(pages.capture(pages.document(shows))))
+    # Then the one is left out with the document, and the other counts
+    lost = told(final, 71)
+    assert lost.fate == "dropped"
+    assert lost.steps[-1].found == "<object>, backend node 70 is no frame, so the document it shows is left out"
+    assert told(final, 72).fate == "printed"
+
+
 def test_a_text_node_stands_for_its_element(pages: ModuleType) -> None:
     page = pages.document(pages.Node("P", children=[pages.text("x", backend_node_id=71)], backend_node_id=70))
     tree = merge(pages.capture(page))
@@ -238,10 +267,12 @@ def test_every_element_of_the_recordings_has_a_story(recording: ModuleType, name
         story = why.story(node)
         # Then it has a fate that is explained, its number is the listing's, and its line is there
         assert story.fate in FATES
-        assert story.fate != "unexplained"
         assert story.index == final.index_of.get(node)
         assert story.summary()
         if story.fate == "printed":
             assert f"[{story.index}]<{story.tag}" in lines[(story.line or 0) - 1]
         if story.fate == "covered":
             assert "several elements" not in story.steps[-1].found
+            assert final.painting.ignores(node)
+        if story.fate == "in_svg":
+            assert story.line is None

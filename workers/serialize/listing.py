@@ -51,8 +51,9 @@ class Listing:
     text        what an agent reads; equals browser-use 0.13.14's `llm_representation()`
     seen        (session id, backend node id) of each indexed element: `previous` of the next listing of this tab
     nodes       nodes of the page tree, all frames
-    forged_lines   lines of the text that newlines in the page's own texts and values made, and that may thus look like
-                elements that are none; `workers.serialize.rows` is the form that a page cannot forge
+    forged_lines   lines of the text that the page made and that may pass for elements: those begun by a line break in
+                its own texts and values, whatever they hold, and texts that look like a line of the listing from their
+                start, as `[12]<button />` does; `workers.serialize.rows` is the form that a page cannot forge
     """
 
     text: str

@@ -6,11 +6,12 @@ from bisect import bisect_left
 
 from workers.merge.tree import ELEMENT, FRAGMENT, SHADOW_KINDS, TEXT
 from workers.serialize.attributes import attribute_string
+from workers.serialize.forged import broken_lines, looks_like_a_line
 from workers.serialize.hints import frame_hints
 from workers.serialize.images import image_context
 from workers.serialize.indices import FinalTree
 from workers.serialize.scrolling import scroll_text, shows_scroll
-from workers.serialize.simplify import parent_in
+from workers.serialize.simplify import parent_in, shown_frames
 
 EMPTY_TEXT = "Empty DOM tree (you might have to wait for the page to load)"
 COLLAPSED = " <!-- SVG content collapsed -->"
@@ -21,7 +22,7 @@ LINED_TAGS = frozenset({"svg", "iframe", "frame"})
 
 class Printer:
     """Prints one final tree; `printed` then holds the elements that have a line, `forged_lines` the number of lines
-    that newlines in the page's own texts and values made."""
+    that the page made: by line breaks in its texts and values, and by texts that look like a line of the listing."""
 
     __slots__ = ("_closed_hosts", "_final", "_hosts", "_images", "forged_lines", "printed")
 
@@ -43,6 +44,7 @@ class Printer:
         kinds, ends, tags = plain.kind, plain.subtree_end, plain.tag
         ignores, texts = final.painting.ignores, final.simplified.texts
         lines: list[str] = []
+        look_alikes = 0
         # open subtrees: where each ends, the depth around it, the lines that follow its children
         open_ends: list[tuple[int, int, list[str]]] = []
         depth = skip_to = 0
@@ -58,6 +60,7 @@ class Printer:
             if kind == TEXT:
                 if node in texts and not ignores(node):
                     lines.append("\t" * depth + texts[node])
+                    look_alikes += looks_like_a_line(texts[node])
                 continue
             trailer: list[str] = []
             tabs = "\t" * depth
@@ -82,7 +85,7 @@ class Printer:
         for _, _, closing in reversed(open_ends):
             lines += closing
         text = "\n".join(lines)
-        self.forged_lines = text.count("\n") - max(len(lines) - 1, 0)
+        self.forged_lines = broken_lines(text, len(lines)) + look_alikes
         return text
 
     def _with_lines(self) -> list[int]:
@@ -146,11 +149,15 @@ class Printer:
 
 
 def shadow_hosts(final: FinalTree) -> tuple[set[int], set[int]]:
-    """The elements of the final tree that host a shadow root, and those of them with a closed one that remains."""
+    """The elements of the final tree that host a shadow root, and those of them with a closed one that remains.
+
+    A frame that shows a document is none; an object or embed that shows one is, like an img without its image.
+    """
     tree, kept = final.view.tree, final.simplified.final
     roots = (tree.shadow_kind > 0).nonzero()[0].tolist()
     if not roots:
         return set(), set()
     hosts = {tree.plain.parent[r] for r in roots}
     closed = {parent_in(final.view, r) for r in roots if kept[r] and tree.shadow_kind[r] == CLOSED}
-    return {h for h in hosts if kept[h] and final.view.content[h] < 0}, closed
+    frames = shown_frames(final.view)
+    return {h for h in hosts if kept[h] and not frames[h]}, closed

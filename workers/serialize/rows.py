@@ -1,7 +1,8 @@
 """The rows of a listing are its lines taken apart, so that no text of a page can pass for a line of its own.
 
-The text form is byte-compatible with browser-use's, where a value that holds a newline and `[12]<button` looks like a
-button. A row keeps every value in a field, and the text can be made from the rows.
+The text form is byte-compatible with browser-use's, where a text `[12]<button />`, or a value that holds a newline and
+that, looks like a button; `forged_lines` counts both. A row keeps every value in a field, and the text can be made from
+the rows.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from string import ascii_lowercase, ascii_uppercase
 from typing import TypeAlias
 
 from cssselect import SelectorError
@@ -27,6 +28,20 @@ from cssselect.parser import (
 )
 
 from workers.merge.tree import ELEMENT, LINK_CHILD, PageTree
+
+_CASELESS = frozenset(
+    {
+        "accept", "accept-charset", "align", "alink", "axis", "bgcolor", "charset", "checked", "clear", "codetype",
+        "color", "compact", "declare", "defer", "dir", "direction", "disabled", "enctype", "face", "frame", "hreflang",
+        "http-equiv", "lang", "language", "link", "media", "method", "multiple", "nohref", "noresize", "noshade",
+        "nowrap", "readonly", "rel", "rev", "rules", "scope", "scrolling", "selected", "shape", "target", "text",
+        "type", "valign", "valuetype", "vlink",
+    }
+)  # fmt: skip
+"""The attributes whose values match in either case (HTML Standard, case-sensitivity of selectors), on HTML elements of
+HTML documents: those whose node name CDP gives in upper case."""
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
 
 
 class BadSelector(ValueError):
@@ -100,23 +115,19 @@ class _Matcher:
 
     def _by_attribute(self, parsed: Attrib) -> Test:
         name, operator = parsed.attrib, parsed.operator
-        wanted = (parsed.value.value or "") if parsed.value is not None else ""
-        tests: dict[str, Callable[[str], bool]] = {
-            "exists": lambda value: True,
-            "=": lambda value: value == wanted,
-            "~=": lambda value: wanted in value.split(),
-            "|=": lambda value: value == wanted or value.startswith(f"{wanted}-"),
-            "^=": lambda value: bool(wanted) and value.startswith(wanted),
-            "$=": lambda value: bool(wanted) and value.endswith(wanted),
-            "*=": lambda value: bool(wanted) and wanted in value,
-        }
-        if operator not in tests:
+        given = (parsed.value.value or "") if parsed.value is not None else ""
+        exact = _value_test(operator, given)
+        if exact is None:
             raise BadSelector(f"the operator {operator} is not supported")
-        test = tests[operator]
+        caseless = _value_test(operator, given.translate(_LOWER)) if name.lower() in _CASELESS else None
 
         def matches(node: int) -> bool:
             value = self._attribute(node, name)
-            return value is not None and test(value)
+            if value is None:
+                return False
+            if caseless is not None and not _has_lower(self._tree.node_name(node)):
+                return caseless(value.translate(_LOWER))
+            return exact(value)
 
         return matches
 
@@ -208,3 +219,21 @@ class _Matcher:
             family = [o for o in family if self._tree.name[o] == self._tree.name[node]]
         before = bisect_left(family, node)
         return len(family) - before if from_end else before + 1
+
+
+def _value_test(operator: str, wanted: str) -> Callable[[str], bool] | None:
+    """The test of an attribute's value, None for an operator that there is not."""
+    tests: dict[str, Callable[[str], bool]] = {
+        "exists": lambda value: True,
+        "=": lambda value: value == wanted,
+        "~=": lambda value: wanted in value.split(),
+        "|=": lambda value: value == wanted or value.startswith(f"{wanted}-"),
+        "^=": lambda value: bool(wanted) and value.startswith(wanted),
+        "$=": lambda value: bool(wanted) and value.endswith(wanted),
+        "*=": lambda value: bool(wanted) and wanted in value,
+    }
+    return tests.get(operator)
+
+
+def _has_lower(name: str) -> bool:
+    return name.translate(_UPPER) != name

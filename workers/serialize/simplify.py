@@ -26,6 +26,8 @@ SVG_TAGS = frozenset(
 )  # fmt: skip
 """Subtrees dropped by name (browser-use 0.13.14, serializer/serializer.py; its `clipPath` never matches a lower-case
 name, so it is not here)."""
+FRAME_NAMES = frozenset({"IFRAME", "FRAME"})
+"""The exact names of nodes that stand for the document they show; what others show does not print."""
 _HOLDS_NODES = np.isin(np.arange(13), (ELEMENT, DOCUMENT, FRAGMENT))
 _WANTED = _HOLDS_NODES | (np.arange(13) == TEXT)
 """By kind of node: what has children that print, and what may print itself."""
@@ -72,7 +74,7 @@ def simplify(view: View) -> Simplified:
             texts[node] = text
     text_kept[list(texts)] = True
     element = tree.kind == ELEMENT
-    framed = view.named(("iframe", "frame")) & _exact_frames(view) & (view.content >= 0)
+    framed = shown_frames(view)
     own = element & (view.visible | view.scrollable | file_input | framed)
     own |= text_kept | (tree.kind == FRAGMENT)
     own &= live
@@ -94,8 +96,14 @@ def parent_in(view: View, node: int) -> int:
     return plain.parent[parent] if parent >= 0 and plain.kind[parent] == DOCUMENT else parent
 
 
+def shown_frames(view: View) -> Flags:
+    """The frames that stand for the document they show: no object, no embed, and no frame whose document is cut."""
+    frames: Flags = _exact_frames(view) & (view.content >= 0)
+    return frames
+
+
 def _exact_frames(view: View) -> Flags:
-    exact = np.array([n in ("IFRAME", "FRAME") for n in view.tree.names], np.bool_)
+    exact = np.array([n in FRAME_NAMES for n in view.tree.names], np.bool_)
     frames: Flags = exact[view.tree.name] & (view.tree.kind == ELEMENT)
     return frames
 
@@ -109,7 +117,7 @@ def _live(view: View) -> Flags:
     parent = np.maximum(tree.parent, 0)
     dropped |= under_content & ~frames[parent]
     # a frame that shows a document prints only the document's children
-    dropped |= ~under_content & (frames & (view.content >= 0))[parent] & (tree.parent >= 0)
+    dropped |= ~under_content & shown_frames(view)[parent] & (tree.parent >= 0)
     dropped |= (tree.link == LINK_SHADOW) & (tree.kind[parent] == DOCUMENT) & (parent > 0)
     # nothing hangs under a text or a comment, whatever a payload says
     dropped |= ~_HOLDS_NODES[tree.kind[parent]] & (tree.parent >= 0)

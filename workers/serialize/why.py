@@ -16,7 +16,7 @@ from workers.serialize.xpath import XPaths
 
 Fate: TypeAlias = Literal[
     "printed", "truncated", "in_svg", "frame_cut_off", "excluded", "dropped", "not_in_snapshot", "not_visible",
-    "not_interactive", "scroll_container", "folded", "covered", "unexplained",
+    "not_interactive", "scroll_container", "folded", "covered",
 ]  # fmt: skip
 FATES: Final[tuple[Fate, ...]] = get_args(Fate)
 """What became of an element. The first three have a number; the others say where it was lost."""
@@ -84,8 +84,11 @@ class Why:
             characters += len(text) + 1
 
     def story(self, node: int) -> Story:
-        """What became of one element."""
+        """What became of one element. Raises ValueError for a node that is none."""
         final, tree = self._final, self._final.view.tree
+        if tree.kind[node] != ELEMENT:
+            what = f"{tree.node_name(node)} (backend node {int(tree.backend_node_id[node])})"
+            raise ValueError(f"{what} is no element, and only elements have a fate; ask for the element around it")
         steps, fate = self._steps(node)
         place = self._lines.get(node)
         return Story(
@@ -146,9 +149,9 @@ class Why:
         ]
         place = self._lines.get(node)
         if place is None:
-            svg = next((n for n in self._above(node) if final.view.tag(n) == "svg"), None)
-            where = f"{named(final, svg)} prints none of its content" if svg is not None else "it has no line"
-            return [*steps, Step("printed", False, where)], "in_svg" if svg is not None else "unexplained"
+            # nothing else takes the line of what has a number
+            svg = next(n for n in self._above(node) if final.view.tag(n) == "svg")
+            return [*steps, Step("printed", False, f"{named(final, svg)} prints none of its content")], "in_svg"
         line, end = place
         steps.append(Step("printed", True, f"line {line} of the listing"))
         if end > self._max_chars:
@@ -176,11 +179,10 @@ class Why:
         final = self._final
         if final.excluded[node]:
             return [*steps, Step("folded", False, self._folded(node))], "folded"
-        if final.painting.ignores(node):
-            others = covering(final, node)
-            by = " and ".join(f"{named(final, n)} at {box(final, n)}" for n in others) or "several elements together"
-            return [*steps, Step("painting", False, f"what was painted later covers it: {by}")], "covered"
-        return steps, "unexplained"
+        # nothing else is left that takes the number of what is interactive and visible
+        others = covering(final, node)
+        by = " and ".join(f"{named(final, n)} at {box(final, n)}" for n in others) or "several elements together"
+        return [*steps, Step("painting", False, f"what was painted later covers it: {by}")], "covered"
 
     def _folded(self, node: int) -> str:
         """By which link or button, and how much of the element lies in it."""

@@ -7,7 +7,7 @@ import numpy as np
 from workers.merge.merge import EXCLUDE_ATTRIBUTE
 from workers.merge.tree import DOCUMENT, ELEMENT, LINK_CHILD, LINK_CONTENT
 from workers.serialize.indices import FinalTree
-from workers.serialize.simplify import DROPPED_TAGS, SVG_TAGS
+from workers.serialize.simplify import DROPPED_TAGS, FRAME_NAMES, SVG_TAGS
 from workers.serialize.view import MIN_REMOTE_FRAME_PX
 
 MAX_COVERING = 5
@@ -71,7 +71,10 @@ def dropped(final: FinalTree, node: int) -> tuple[str, str] | None:
             if tag in DROPPED_TAGS | SVG_TAGS:
                 kind = "holds nothing to see" if tag in DROPPED_TAGS else "is a drawing"
                 return "dropped", f"<{tag}> {kind}, and is left out with all that is in it"
-            if below >= 0 and tree.link[below] != LINK_CONTENT and view.content[above] >= 0:
+            frame = tree.node_name(above) in FRAME_NAMES
+            if below >= 0 and tree.link[below] == LINK_CONTENT and not frame:
+                return "dropped", f"{named(final, above)} is no frame, so the document it shows is left out"
+            if below >= 0 and tree.link[below] != LINK_CONTENT and frame and view.content[above] >= 0:
                 return "dropped", f"{named(final, above)} shows a document, so its own children are left out"
         elif tree.kind[above] == DOCUMENT and below >= 0 and tree.link[below] != LINK_CHILD:
             return "dropped", "it hangs under a document without being its child"

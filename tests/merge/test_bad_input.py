@@ -108,6 +108,58 @@ def test_string_indices_out_of_range_are_no_strings(page: Capture, wrong: int) -
     assert "Some text" in listed(changed(page, "layout_snapshot", set_all)).text
 
 
+@pytest.mark.parametrize("name", ["parentIndex", "nodeName", "nodeValue", "attributes"])
+def test_a_column_of_nodes_that_is_cut_short_is_named(page: Capture, name: str) -> None:
+    broken = changed(page, "layout_snapshot", lambda s: s["documents"][0]["nodes"][name].pop())
+    with pytest.raises(PayloadError, match=rf"documents\[0\].nodes.{name}: has 7 entries for 8 nodes"):
+        mask_secrets(broken)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "wrong", "named"),
+    [
+        ("layout_snapshot", ["strings", 3], None, r"strings\[3\]"),
+        ("layout_snapshot", ["strings"], 5, "strings"),
+        ("layout_snapshot", ["documents"], {}, "documents"),
+        ("layout_snapshot", ["documents", 0, "nodes"], [], r"documents\[0\].nodes"),
+        ("layout_snapshot", ["documents", 0, "title"], "x", r"documents\[0\].title"),
+        ("layout_snapshot", ["documents", 0, "nodes", "nodeName", 2], "x", r"documents\[0\].nodes.nodeName\[2\]"),
+        ("layout_snapshot", ["documents", 0, "nodes", "inputValue"], [1], r"documents\[0\].nodes.inputValue"),
+        ("layout_snapshot", ["documents", 0, "nodes", "originURL"], [1], r"documents\[0\].nodes.originURL"),
+        ("layout_snapshot", ["documents", 0, "layout", "styles", 1], 7, r"documents\[0\].layout.styles\[1\]"),
+        ("layout_snapshot", ["documents", 0, "layout", "bounds", 1], [""], r"documents\[0\].layout.bounds\[1\]\[0\]"),
+        ("layout_snapshot", ["documents", 0, "textBoxes"], [], r"documents\[0\].textBoxes"),
+        ("layout_snapshot", ["documents", 0, "textBoxes"], {"start": 1}, r"documents\[0\].textBoxes.start"),
+        ("dom_document", ["root", "children", 0, "nodeName"], 5, r"\$.root.children\[0\].nodeName"),
+        ("dom_document", ["root"], [], r"\$.root"),
+        ("ax_tree", ["nodes"], {}, "nodes"),
+        ("ax_tree", ["nodes", 0], [], r"nodes\[0\]"),
+        ("ax_tree", ["nodes", 0, "childIds"], 5, r"nodes\[0\].childIds"),
+        ("ax_tree", ["nodes", 0, "properties"], 5, r"nodes\[0\].properties"),
+    ],
+)
+def test_masking_names_the_field_that_is_wrong(
+    page: Capture, kind: PayloadKind, path: list[str | int], wrong: object, named: str
+) -> None:
+    def spoil(payload: Any) -> None:
+        for step in path[:-1]:
+            payload = payload[step]
+        payload[path[-1]] = wrong
+
+    with pytest.raises(PayloadError, match=rf"^{kind}: {named}: \w") as raised:
+        mask_secrets(changed(page, kind, spoil))
+    assert "Error" not in str(raised.value)
+
+
+def test_masking_names_the_field_that_is_missing(page: Capture) -> None:
+    with pytest.raises(PayloadError, match=r"^ax_tree: nodes: is missing$"):
+        mask_secrets(changed(page, "ax_tree", lambda tree: tree.pop("nodes")))
+    with pytest.raises(PayloadError, match=r"^dom_document: \$.root: "):
+        mask_secrets(changed(page, "dom_document", lambda document: document.pop("root")))
+    with pytest.raises(PayloadError, match=r"^layout_snapshot: documents\[0\].layout: is missing$"):
+        mask_secrets(changed(page, "layout_snapshot", lambda snapshot: snapshot["documents"][0].pop("layout")))
+
+
 def test_parents_that_form_a_cycle(page: Capture) -> None:
     def turn_round(snapshot: Any) -> None:
         nodes = snapshot["documents"][0]["nodes"]

@@ -24,6 +24,7 @@ from workers.merge.secret_snapshot import may_hold_secret
 from workers.merge.secret_texts import MASK, SecretTexts
 from workers.serialize.eval_listing import serialize_eval_listing
 from workers.serialize.listing import serialize_listing
+from workers.store import FolderStore, latest_listings, load_capture
 
 DATA = Path(__file__).parents[1] / "data" / "browser_use"
 SECRET = "hunter2-secret"
@@ -42,6 +43,7 @@ def field(pages: ModuleType, attributes: dict[str, str], name: str = "INPUT") ->
     )
 
 
+@pytest.mark.parametrize("name", ["INPUT", "h:input"])
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -53,9 +55,9 @@ def field(pages: ModuleType, attributes: dict[str, str], name: str = "INPUT") ->
         {"type": "text", "autocomplete": "current-password"},
     ],
 )
-def test_secret_values_are_masked_everywhere(pages: ModuleType, attributes: dict[str, str]) -> None:
-    # Given a field with a secret, and a paragraph that tells the same word
-    capture = pages.capture(pages.document(field(pages, attributes)))
+def test_secret_values_are_masked_everywhere(pages: ModuleType, attributes: dict[str, str], name: str) -> None:
+    # Given a field with a secret, in HTML or with the prefix that an XHTML page may give it
+    capture = pages.capture(pages.document(field(pages, attributes, name)))
     # When it is masked
     masked, count = mask_secrets(capture)
     # Then no payload holds it, not even a string table, and the tree shows the mask
@@ -184,13 +186,86 @@ def test_short_values_are_masked_near_the_field_only(pages: ModuleType) -> None:
     assert ax_node(masked, far.backend_node_id)["name"]["value"] == "7 days"
 
 
-def test_attributes_of_the_field_that_say_its_value_are_masked(pages: ModuleType) -> None:
-    said = {"aria-valuetext": SECRET, "aria-valuenow": "3", "data-first": f"v={SECRET}", "title": "Your code"}
-    capture = pages.capture(pages.document(field(pages, {"type": "password", "id": SECRET, **said})))
-    tree = merge(mask_secrets(capture)[0])
-    masked = {"aria-valuetext": MASK, "aria-valuenow": MASK, "data-first": f"v={MASK}", "title": "Your code"}
-    assert tree.attributes(3) == {"type": "password", "id": SECRET, **masked, "value": MASK}
-    assert list(map(str, decoded(mask_secrets(capture)[0], "layout_snapshot")["strings"])).count(f"v={SECRET}") == 0
+REPEATING = (
+    "data-first", "id", "name", "class", "pattern", "style", "form", "list", "role", "lang", "dir", "inputmode",
+    "enterkeyhint", "placeholder", "max", "maxlength", "tabindex", "cols",
+)  # fmt: skip
+SAID = {
+    "aria-valuetext": (SECRET, MASK),
+    "aria-valuenow": ("3", MASK),
+    "title": ("Your code", "Your code"),
+    **dict.fromkeys(REPEATING, (f"v-{SECRET}", f"v-{MASK}")),
+    "autocomplete": (f"section-{SECRET} Cc-Csc cc-{SECRET}", f"section-{MASK} Cc-Csc cc-{MASK}"),
+}
+"""Attributes of a field: what the page writes, and what becomes of it."""
+
+
+def test_every_attribute_of_the_field_that_says_its_value_is_masked(pages: ModuleType) -> None:
+    node = field(pages, {"type": f"of {SECRET}", **{name: said for name, (said, _) in SAID.items()}})
+    masked, count = mask_secrets(pages.capture(pages.document(node)))
+    assert count == 1
+    becomes = {name: becomes for name, (_, becomes) in SAID.items()}
+    assert merge(masked).attributes(3) == {"type": f"of {MASK}", **becomes, "value": MASK}
+    assert SECRET.encode() not in everything(masked)
+    assert mask_secrets(masked) == (masked, 0)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"type": "password", "value": "password"}, {"autocomplete": "billing cc-number", "value": "cc-number"}],
+)
+def test_a_value_that_says_what_the_field_is_leaves_it_a_secret_field(
+    pages: ModuleType, attributes: dict[str, str]
+) -> None:
+    masked, _ = mask_secrets(pages.capture(pages.document(pages.Node("INPUT", attributes))))
+    assert merge(masked).attributes(3) == {**attributes, "value": MASK}
+
+
+def test_the_id_of_a_field_that_says_its_value_is_masked_where_the_tree_refers_to_it(pages: ModuleType) -> None:
+    capture = pages.capture(pages.document(field(pages, {"type": "password", "id": SECRET})))
+
+    def refer(tree: Any) -> None:
+        related = {"type": "idrefList", "value": SECRET, "relatedNodes": [{"backendDOMNodeId": 4, "idref": SECRET}]}
+        tree["nodes"][0]["properties"] = [{"name": "labelledby", "value": related}]
+
+    masked, _ = mask_secrets(edited(capture, "ax_tree", refer))
+    assert SECRET.encode() not in everything(masked)
+
+
+@pytest.mark.parametrize(("limit", "becomes"), [("3", "3"), ("2027", MASK)])
+def test_a_short_limit_is_no_value(pages: ModuleType, limit: str, becomes: str) -> None:
+    node = pages.Node("INPUT", {"autocomplete": "cc-csc", "maxlength": limit, "class": f"w {limit}", "value": limit})
+    masked, _ = mask_secrets(pages.capture(pages.document(node)))
+    said = merge(masked).attributes(3)
+    assert (said["maxlength"], said["class"], said["value"]) == (becomes, f"w {MASK}", MASK)
+
+
+def test_a_placeholder_that_says_the_value_is_masked_in_its_copy_too(pages: ModuleType) -> None:
+    # Given a field whose placeholder is its value, and an option that poses as a placeholder
+    node = field(pages, {"type": "password", "placeholder": SECRET})
+    word = pages.Node("DIV", {"pseudo": "-webkit-input-placeholder"}, [pages.text(SECRET)], box=None)
+    node.shadow[0].children.append(word)
+    posing = pages.Node("OPTION", {"pseudo": "placeholder", "selected": ""}, [pages.text("Twelve")])
+    select = pages.Node("SELECT", {"autocomplete": "cc-exp-month"}, [posing])
+    masked, count = mask_secrets(pages.capture(pages.document(node, select)))
+    assert count == 2
+    assert SECRET.encode() not in everything(masked)
+    assert b'"selected"' not in next(masked.of("dom_document")).data
+
+
+def test_the_frames_and_selects_of_an_xhtml_page_are_masked(pages: ModuleType) -> None:
+    frame = pages.Node("h:iframe", {"srcdoc": f"<input type=password value={SECRET}>"})
+    option = pages.Node("h:option", {"selected": ""}, [pages.text("Twelve")])
+    copy = pages.Node("h:selectedcontent", {}, [pages.text("Twelve")])
+    select = pages.Node("h:select", {"autocomplete": "cc-exp-month"}, [copy, option])
+    area = pages.Node("h:textarea", {"autocomplete": "cc-name"}, [pages.text(SECRET)])
+    masked, count = mask_secrets(pages.capture(pages.document(frame, select, area)))
+    tree = merge(masked)
+    assert count == 3
+    assert SECRET.encode() not in everything(masked)
+    assert tree.attributes(frame.backend_node_id - 1) == {"srcdoc": MASK}
+    assert tree.attributes(option.backend_node_id - 1) == {}
+    assert everything(masked).count(b"Twelve") == 2  # the option's own text in the document, and in the snapshot
 
 
 @pytest.mark.parametrize(
@@ -241,7 +316,10 @@ def test_the_choice_of_a_select_is_masked_and_its_options_stay(pages: ModuleType
             styles={"background-color": "rgb(206, 206, 206)"},
         ),
     ]
-    root = pages.Node("#document-fragment", kind=11, shadow_type="user-agent", children=[shown], box=None)
+    # Chromium hangs the options below a slot of the shadow root in the accessibility tree, and nowhere else
+    slot = pages.Node("SLOT", {"id": "select-options"}, role="none", box=None)
+    popup = pages.Node("DIV", {"popover": "auto"}, [slot], role="MenuListPopup", box=None)
+    root = pages.Node("#document-fragment", kind=11, shadow_type="user-agent", children=[shown, popup], box=None)
     select = pages.Node("SELECT", {"autocomplete": "cc-exp-month"}, options, role="combobox", shadow=[root])
     label = pages.Node("BUTTON", children=[select], role="button", ax_name="On Twelve or later")
     capture = pages.capture(pages.document(label, pages.text("Twelve apostles", role="StaticText")))
@@ -251,9 +329,13 @@ def test_the_choice_of_a_select_is_masked_and_its_options_stay(pages: ModuleType
         for node in tree["nodes"]:
             if node["backendDOMNodeId"] == select.backend_node_id:
                 node["value"] = {"type": "string", "value": "Twelve"}
-                node["childIds"] = [str(i) for i in ids]
+                node["childIds"] = [str(popup.backend_node_id)]
                 active = {"type": "idref", "relatedNodes": [{"backendDOMNodeId": ids[1]}]}
                 node["properties"] = [{"name": "activedescendant", "value": active}]
+            if node["backendDOMNodeId"] == popup.backend_node_id:
+                node["childIds"] = [str(slot.backend_node_id)]
+            if node["backendDOMNodeId"] == slot.backend_node_id:
+                node["childIds"] = [str(i) for i in ids]
             if node["backendDOMNodeId"] in ids:
                 value = {"type": "booleanOrUndefined", "value": node["backendDOMNodeId"] == ids[1]}
                 node["properties"] = [{"name": "selected", "value": value}]
@@ -268,7 +350,7 @@ def test_the_choice_of_a_select_is_masked_and_its_options_stay(pages: ModuleType
     # Then the options are told apart by nothing but their texts
     assert count == 1
     tree = merge(masked)
-    assert [tree.attributes(i - 1) for i in ids] == [{}, {}]
+    assert [tree.attributes(list(tree.backend_node_id).index(i)) for i in ids] == [{}, {}]
     assert [ax_node(masked, i)["name"]["value"] for i in ids] == ["Eleven", "Twelve"]
     assert [ax_node(masked, i)["properties"][0]["value"]["value"] for i in ids] == [False, False]
     assert ax_node(masked, select.backend_node_id)["value"]["value"] == MASK
@@ -281,6 +363,91 @@ def test_the_choice_of_a_select_is_masked_and_its_options_stay(pages: ModuleType
     assert first == second
     assert everything(masked).count(b"Twelve") == everything(capture).count(b"Twelve") - 3
     assert mask_secrets(masked) == (masked, 0)
+
+
+def drawn(capture: Capture, *backend_node_ids: int) -> list[dict[str, Any]]:
+    """The rectangles and the text boxes of some nodes."""
+    body = decoded(capture, "layout_snapshot")["documents"][0]
+    layout, boxes = body["layout"], body["textBoxes"]
+    found = []
+    for one in backend_node_ids:
+        row = layout["nodeIndex"].index(body["nodes"]["backendNodeId"].index(one))
+        own = [i for i, of in enumerate(boxes["layoutIndex"]) if of == row]
+        names = ("bounds", "offsetRects", "clientRects", "scrollRects")
+        found.append({name: layout[name][row] for name in names if name in layout})
+        found[-1]["boxes"] = [[boxes[name][i] for name in ("bounds", "start", "length")] for i in own]
+    return found
+
+
+def test_the_length_of_a_value_is_masked_where_it_is_drawn(pages: ModuleType) -> None:
+    # Given two password fields of one size, one with a short value, one with a value that is longer than the field
+    def made(length: int, boxes: int) -> tuple[Capture, list[int]]:
+        value = pages.text("s" * length, box=(2, 2, 8.5 * length, 17))
+        inner = pages.Node("DIV", children=[value], box=(2, 2, 96, 17))
+        inner.scroll, inner.client = (0, 0, max(96, 8 * length), 17), (0, 0, 96, 17)
+        root = pages.Node("#document-fragment", kind=11, shadow_type="user-agent", children=[inner], box=None)
+        node = pages.Node("INPUT", {"type": "password"}, shadow=[root], box=(0, 0, 100, 21), live_value="s" * length)
+        node.scroll, node.client = (3, 0, max(96, 8 * length), 17), (2, 2, 96, 17)
+        other = pages.text("told", box=(0, 100, 30, 17))
+        capture = pages.capture(pages.document(node, other))
+
+        def draw(snapshot: Any) -> None:
+            body = snapshot["documents"][0]
+            ids = [body["nodes"]["backendNodeId"][i] for i in body["layout"]["nodeIndex"]]
+            rows = [ids.index(value.backend_node_id)] * boxes + [ids.index(other.backend_node_id)]
+            body["textBoxes"] = {
+                "layoutIndex": rows,
+                "bounds": [[2, 2, 8, 17]] * boxes + [[0, 100, 30, 17]],
+                "start": [*range(boxes), 0],
+                "length": [1] * boxes + [4],
+            }
+
+        def scroll(document: Any) -> None:
+            stack = [document["root"]]
+            while stack:
+                one = stack.pop()
+                if one["backendNodeId"] == inner.backend_node_id and length > 12:
+                    one["isScrollable"] = True
+                stack += [*one.get("children", ()), *one.get("shadowRoots", ())]
+
+        capture = edited(edited(capture, "layout_snapshot", draw), "dom_document", scroll)
+        return capture, [n.backend_node_id for n in (node, inner, value, other)]
+
+    (short, ids), (long, _) = made(3, 1), made(40, 5)
+    assert drawn(short, *ids[:3]) != drawn(long, *ids[:3])
+    # When they are masked
+    masked = [mask_secrets(capture)[0] for capture in (short, long)]
+    # Then nothing tells them apart, and other texts stay as they are
+    assert drawn(masked[0], *ids) == drawn(masked[1], *ids)
+    field_, _, text, other = drawn(masked[1], *ids)
+    assert field_["bounds"] == [0, 0, 100, 21]
+    assert field_["scrollRects"] == [0, 0, 96, 17]
+    assert text["boxes"] == [[[0, 0, 100, 21], 0, len(MASK)]]
+    assert other["boxes"] == [[[0, 100, 30, 17], 0, 4]]
+    assert b'"isScrollable":true' not in everything(masked[1])
+    assert [mask_secrets(capture) for capture in masked] == [(capture, 0) for capture in masked]
+
+
+def test_a_list_that_scrolled_to_its_choice_is_masked(pages: ModuleType) -> None:
+    # Given a list box that shows its second option, and one that shows its first
+    def made(chosen: int) -> tuple[Capture, list[int]]:
+        options = [
+            pages.Node("OPTION", {"selected": ""} if i == chosen else {}, box=(0, 17 * (i - chosen), 50, 17))
+            for i in range(2)
+        ]
+        select = pages.Node("SELECT", {"autocomplete": "cc-type", "size": "1"}, options, box=(0, 0, 50, 17))
+        select.scroll, select.client = (0, 17 * chosen, 50, 34), (0, 0, 50, 17)
+        capture = pages.capture(pages.document(select))
+
+        def draw(snapshot: Any) -> None:
+            snapshot["documents"][0]["textBoxes"] = {"layoutIndex": [], "bounds": [], "start": [], "length": []}
+
+        return edited(capture, "layout_snapshot", draw), [n.backend_node_id for n in (select, *options)]
+
+    (first, ids), (second, _) = made(0), made(1)
+    assert drawn(first, *ids) != drawn(second, *ids)
+    masked = [mask_secrets(capture)[0] for capture in (first, second)]
+    assert drawn(masked[0], *ids) == drawn(masked[1], *ids) == drawn(first, *ids)
 
 
 @pytest.mark.parametrize("secret_in", ["dom_document", "layout_snapshot"])
@@ -344,9 +511,22 @@ two</textarea></div>
 <button>upper <input autocomplete=cc-name value="leak19 \u00df" style="text-transform: uppercase"></button>
 <input autocomplete=username value=shown01><p>shown02</p>
 <label>Month <select autocomplete=cc-exp-month><option>shown03<option selected>shown04</select></label>
+<select size=2 autocomplete=cc-type><option>list01<option>list02<option>list03<option selected>list04</select>
+<input size=9 type=password value=LEAK20><input size=9 type=password value=LEAK21-and-so-much-more-that-it-must-scroll>
+<input type=password value=LEAK22 id=LEAK22 name=LEAK22 class=LEAK22 pattern=LEAK22 style="--a: LEAK22" max=LEAK22>
+<input type=password value=LEAK23 placeholder=LEAK23>
 </form>"""
+XHTML = """<?xml version="1.0"?>
+<h:html xmlns:h="http://www.w3.org/1999/xhtml"><h:head><h:title>ns</h:title></h:head><h:body>
+<h:input type="password" value="LEAK31"/><h:textarea autocomplete="cc-name">LEAK32</h:textarea>
+<h:button>b <h:input autocomplete="one-time-code" value="LEAK33"/></h:button>
+<h:iframe srcdoc="&lt;input type=password value=LEAK34>"/>
+<h:iframe srcdoc="&lt;input type=password value=LEAK35>" sandbox=""/>
+<h:select autocomplete="cc-type"><h:option>list05</h:option><h:option selected="">list06</h:option></h:select>
+</h:body></h:html>"""
 HIDDEN = (b"LEAK", b"leak19", b"3027-05", b'"3027', b":3027", b">3027", b" 3027", b"00774420", b":774420", b'"774420')
-SHOWN = (b"shown01", b"shown02", b"shown03", b"shown04", b"placed")
+SHOWN = (b"shown01", b"shown02", b"shown03", b"shown04", b"placed", b"list06")
+OPTIONS = {"shown03", "shown04", *(f"list0{i}" for i in range(1, 7))}
 
 
 def cells(folder: Path) -> Iterator[bytes]:
@@ -363,15 +543,15 @@ def cells(folder: Path) -> Iterator[bytes]:
 
 @pytest.mark.browser
 def test_no_secret_of_a_real_page_reaches_any_table(site: Any, browser_path: Path, tmp_path: Path) -> None:
-    # Given a page that has Chromium repeat secrets wherever it computes names
-    url = site.page("/pay", PAGE)
+    # Given pages that have Chromium repeat secrets wherever it computes names
+    urls = [site.page("/pay", PAGE), site.page("/pay.xhtml", XHTML, content_type="application/xhtml+xml")]
     # When it is captured
     command = [
         sys.executable,
         "-m",
         "scheduler.cli",
         "crawl",
-        url,
+        *urls,
         "--store",
         str(tmp_path / "store"),
         "--allow-private",
@@ -386,6 +566,37 @@ def test_no_secret_of_a_real_page_reaches_any_table(site: Any, browser_path: Pat
         assert any(needle in cell for cell in found)
     for path in (tmp_path / "store").rglob("*"):
         assert not path.is_file() or not any(needle in path.read_bytes() for needle in HIDDEN)
+    # nor is one option told apart from the others
+    store = FolderStore.for_reading(str(tmp_path / "store"))
+    captures = [load_capture(store, row["page_id"]) for row in latest_listings(store, ["page_id"]).to_pylist()]
+    nodes = [n for capture in captures for p in capture.of("ax_tree") for n in json.loads(p.data)["nodes"]]
+    options = [node for node in nodes if node.get("role", {}).get("value") == "option"]
+    options = [node for node in options if node["name"]["value"] != f"opt {MASK}"]  # a list item with a field in it
+    assert {node["name"]["value"] for node in options} == OPTIONS
+    assert {json.dumps(node["properties"]) for node in options} == {json.dumps(options[0]["properties"])}
+    # and no secret field, nor anything in it, can be scrolled
+    for capture in captures:
+        assert told_scrollable(capture) == []
+
+
+def told_scrollable(capture: Capture) -> list[str]:
+    """The tags of the secret fields, and of what is inside them, that a payload calls scrollable or scrolled."""
+    body = decoded(capture, "layout_snapshot")["documents"][0]
+    layout, clients = body["layout"], body["layout"]["clientRects"]
+    rows = {body["nodes"]["backendNodeId"][node]: row for row, node in enumerate(layout["nodeIndex"])}
+    found = []
+    stack = [(decoded(capture, "dom_document")["root"], False)]
+    while stack:
+        node, inside = stack.pop()
+        inside = inside or MASK in node.get("attributes", ())
+        row = rows.get(node["backendNodeId"])
+        scroll = layout["scrollRects"][row] if row is not None else []
+        if inside and (node.get("isScrollable") or (scroll and scroll != [0, 0, *clients[row][2:]])):
+            found.append(node["nodeName"])
+        if node["nodeName"].endswith(("SELECT", "select")) and scroll and scroll[:2] != [0, 0]:
+            found.append(node["nodeName"])
+        stack += [(below, inside) for below in (*node.get("children", ()), *node.get("shadowRoots", ()))]
+    return found
 
 
 @pytest.mark.parametrize("size", [10, 2**20 - 7, 2**20, 2**21 + 3])

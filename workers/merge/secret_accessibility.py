@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from schemas.capture import Payload
-from workers.merge.errors import PayloadError
 from workers.merge.payloads import AX_NODE_DECODER
-from workers.merge.secret_fields import ENCODER, LIST_DECODER, OBJECT_DECODER, SecretFields, decodable
+from workers.merge.secret_fields import ENCODER, LIST_DECODER, OBJECT_DECODER, SecretFields, decodable, decoded, read
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
 
 VALUE_PROPERTIES = frozenset({"value", "valuetext"})
@@ -18,11 +18,13 @@ TEXT_ROLES = frozenset({"StaticText", "InlineTextBox"})
 """Nodes that are text; inside a field they repeat its value, and anything else names a part of the field."""
 NOT_SPOKEN = frozenset(
     {"nodeId", "parentId", "childIds", "frameId", "backendDOMNodeId", "role", "chromeRole", "ignoredReasons", "type",
-     "idref", "attribute", "nativeSource"}
+     "attribute", "nativeSource"}
 )  # fmt: skip
 """Members of CDP's AXNode, AXValue and AXValueSource that hold no text of the page."""
-SPOKEN_TYPES = frozenset({"string", "computedString"})
-"""CDP's AXValueTypes of text; the text of any other is a token or an id."""
+SPOKEN_TYPES = frozenset({"string", "computedString", "idref", "idrefList"})
+"""CDP's AXValueTypes of text, and of ids, which a page writes as it likes; the text of any other is a token."""
+SPOKEN_MEMBERS = frozenset({"text", "idref"})
+"""Members of CDP's AXRelatedNode that hold text of the page."""
 
 
 class _Related(Struct, gc=False):
@@ -37,6 +39,7 @@ class _Head(Struct, gc=False):
 
 
 _HEAD = msgspec.json.Decoder(_Head)
+_ANY_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class SecretAccessibility:
@@ -44,19 +47,21 @@ class SecretAccessibility:
 
     def __init__(self, payload: Payload, fields: SecretFields) -> None:
         self._kind = payload.kind
-        data = decodable(payload)
-        try:
-            self._whole = OBJECT_DECODER.decode(data)
-            self._nodes = LIST_DECODER.decode(self._whole["nodes"])
-            self._heads = [_HEAD.decode(node) for node in self._nodes]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
-            raise PayloadError(payload.kind, "nodes", f"{type(error).__name__}: {error}") from error
+        self._whole = decoded(payload.kind, OBJECT_DECODER, decodable(payload), "$")
+        self._nodes = read(payload.kind, LIST_DECODER, self._whole, "nodes")
+        self._heads = [decoded(payload.kind, _HEAD, node, f"nodes[{i}]") for i, node in enumerate(self._nodes)]
         self._place_of = {head.nodeId: place for place, head in enumerate(self._heads)}
         self._fields = {i for i, head in enumerate(self._heads) if head.backendDOMNodeId in fields.fields}
         self._options = self._below({i for i in self._fields if self._heads[i].backendDOMNodeId in fields.selects})
+        # Chromium hangs the options below the slot of the select, whose other parts repeat the choice
+        self._offered = {
+            i for i in self._options if self._heads[i].backendDOMNodeId in fields.offered or _is_option(self._node(i))
+        }
         named = {i for i, head in enumerate(self._heads) if head.backendDOMNodeId in fields.inner}
         typed = {i for i in self._fields if self._heads[i].backendDOMNodeId not in fields.selects}
-        self._inner = dict.fromkeys((*named, *self._below(named)), -1) | self._below(typed)
+        self._inner = dict.fromkeys((*named, *self._below(named, self._offered)), -1) | self._below(typed)
+        self._offered |= self._below(self._offered).keys()
+        self._offered -= self._inner.keys()
 
     def find(self, fields: SecretFields) -> None:
         """Note what the fields hold by now: the page may have changed since the snapshot; and what they stand in."""
@@ -92,6 +97,8 @@ class SecretAccessibility:
                 fields.masked.add(self._heads[owner].backendDOMNodeId)
                 own = True
             related = head.backendDOMNodeId in near or place in self._inner or named
+            if place in self._offered:  # what is offered stays, or the choice were the one that is missing
+                related = False
             if _mask_texts(node, hidden, near=related) or own:
                 self._nodes[place] = Raw(ENCODER.encode(node))
                 changed = True
@@ -101,21 +108,18 @@ class SecretAccessibility:
         return ENCODER.encode(self._whole)
 
     def _node(self, place: int) -> dict[str, Any]:
-        try:
-            AX_NODE_DECODER.decode(self._nodes[place])  # so that the members below are what they should be
-            node: dict[str, Any] = msgspec.json.decode(self._nodes[place])
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise PayloadError(self._kind, f"nodes[{place}]", str(error)) from error
-        return node
+        # so that the members below are what they should be
+        decoded(self._kind, AX_NODE_DECODER, self._nodes[place], f"nodes[{place}]")
+        return decoded(self._kind, _ANY_OBJECT, self._nodes[place], f"nodes[{place}]")
 
-    def _below(self, tops: set[int]) -> dict[int, int]:
-        """The places of all nodes below these, with the one that each is below."""
+    def _below(self, tops: set[int], without: Collection[int] = ()) -> dict[int, int]:
+        """The places of all nodes below these, with the one that each is below; not through some."""
         found: dict[int, int] = {}
         for top in tops:
             stack = list(self._heads[top].childIds)
             while stack:
                 place = self._place_of.get(stack.pop())
-                if place is not None and place not in found and place != top:
+                if place is not None and place not in found and place != top and place not in without:
                     found[place] = top
                     stack += self._heads[place].childIds
         return found
@@ -194,7 +198,7 @@ def _mask_texts(node: dict[str, Any], hidden: SecretTexts, *, near: bool) -> boo
             if isinstance(value, (dict, list)):
                 if name not in NOT_SPOKEN:
                     stack.append(value)
-            elif isinstance(value, str) and (name == "text" or (name == "value" and kind in SPOKEN_TYPES)):
+            elif isinstance(value, str) and (name in SPOKEN_MEMBERS or (name == "value" and kind in SPOKEN_TYPES)):
                 text = hidden.hide(value, near=near)
                 if text != value:
                     holder[name] = text

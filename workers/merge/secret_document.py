@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from schemas.capture import Payload
-from workers.merge.errors import PayloadError
-from workers.merge.payloads import DOCUMENT_DECODER, SUBTREE_DECODER, DomNode
+from workers.merge.payloads import DOCUMENT_DECODER, SUBTREE_DECODER, DomNode, decode
 from workers.merge.secret_fields import (
     CHOICE_ATTRIBUTES,
     DATE_TYPES,
@@ -25,6 +24,7 @@ from workers.merge.secret_fields import (
     is_secret,
     masked_attribute,
     masked_source,
+    tag_of,
     values_in,
 )
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
@@ -51,24 +51,22 @@ class SecretDocument:
     def __init__(self, payload: Payload) -> None:
         self._data = decodable(payload)
         self._kind = payload.kind
-        try:
-            if payload.kind == "dom_document":
-                self._root = DOCUMENT_DECODER.decode(self._data).root
-            else:
-                self._root = SUBTREE_DECODER.decode(self._data).node
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PayloadError(payload.kind, "$", str(error)) from error
+        whole = Payload(payload.kind, self._data, payload.target)
+        if payload.kind == "dom_document":
+            self._root = decode(DOCUMENT_DECODER, whole)[0].root
+        else:
+            self._root = decode(SUBTREE_DECODER, whole)[0].node
 
     def find(self, fields: SecretFields) -> None:
         """Note the secret fields, what they hold, and what they stand in."""
         for node, link in _walk(self._root, fields):
-            tag = node.nodeName.lower()
+            tag = tag_of(node.nodeName)
             if tag not in FIELD_TAGS:
                 continue
             fields.add(node.backendNodeId, tag)
             _note(node, tag, fields)
             while link is not None:
-                if link.node.nodeName.lower() not in _NOT_ABOVE:
+                if tag_of(link.node.nodeName) not in _NOT_ABOVE:
                     fields.above.add(link.node.backendNodeId)
                 link = link.above
 
@@ -97,7 +95,7 @@ def _walk(root: DomNode, fields: SecretFields) -> Iterator[tuple[DomNode, _Link 
     stack: list[tuple[DomNode, _Link | None]] = [(root, None)]
     while stack:
         node, link = stack.pop()
-        tag = node.nodeName.lower()
+        tag = tag_of(node.nodeName)
         if tag in FIELD_TAGS:
             if node.backendNodeId in fields.fields or is_secret(tag, attribute_pairs(node.attributes)):
                 yield node, link
@@ -117,23 +115,25 @@ def _note(field: DomNode, tag: str, fields: SecretFields) -> None:
     # a date shows in parts, and each part is a word or a number that may stand anywhere
     in_parts = tag == "select" or any(name == "type" and value.lower() in DATE_TYPES for name, value in attributes)
     told = fields.choices if in_parts else fields.texts
-    stack = [(child, tag != "select") for child in field.children or ()]
-    stack += [(root, True) for root in field.shadowRoots or ()]
+    stack = [(child, tag != "select", False) for child in field.children or ()]
+    stack += [(root, True, True) for root in field.shadowRoots or ()]
     while stack:
-        node, repeats = stack.pop()
+        node, repeats, made = stack.pop()
         own = list(attribute_pairs(node.attributes))
-        if is_placeholder(own):
+        if made and is_placeholder(own):
             continue
-        repeats = repeats or node.nodeName.lower() == REPEATS_CHOICE
+        repeats = repeats or tag_of(node.nodeName) == REPEATS_CHOICE
         if repeats:
             fields.inner.add(node.backendNodeId)
             told.update(values_in(own))
             if is_value(node.nodeValue):
                 told.add(node.nodeValue)
-        elif any(name.lower() == "selected" for name, _ in own):
-            fields.choices.update(value for name, value in own if name.lower() in ("value", "label"))
-            fields.choices.add(_text(node))
-        stack += [(below, repeats) for below in (*(node.children or ()), *(node.shadowRoots or ()))]
+        else:
+            fields.offered.add(node.backendNodeId)
+            if any(name.lower() == "selected" for name, _ in own):
+                fields.choices.update(value for name, value in own if name.lower() in ("value", "label"))
+                fields.choices.add(_text(node))
+        stack += [(below, repeats, made) for below in (*(node.children or ()), *(node.shadowRoots or ()))]
 
 
 def _text(option: DomNode) -> str:
@@ -159,7 +159,7 @@ def _edit(raw: Raw, paths: list[Path], fields: SecretFields, hidden: SecretTexts
             by_step.setdefault(path[0], []).append(path[1:])
             continue
         node: dict[str, Any] = msgspec.json.decode(raw)
-        if str(node["nodeName"]).lower() != "iframe":
+        if tag_of(node["nodeName"]) != "iframe":
             if not _mask_field(node, hidden):
                 return None
             fields.masked.add(node.get("backendNodeId", 0))
@@ -200,16 +200,18 @@ def _mask_frame(flat: list[str], hidden: SecretTexts) -> bool:
 
 def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
     """Mask a field in place; True if there was something to mask."""
-    is_select = str(field["nodeName"]).lower() == "select"
+    is_select = tag_of(field["nodeName"]) == "select"
     changed = _mask_attributes(field, hidden)
-    stack = [(child, not is_select) for child in field.get("children") or ()]
-    stack += [(root, True) for root in field.get("shadowRoots") or ()]
+    scrolled = [field] if field.get("isScrollable") and not is_select else []
+    stack = [(child, not is_select, False) for child in field.get("children") or ()]
+    stack += [(root, True, True) for root in field.get("shadowRoots") or ()]
     while stack:
-        node, repeats = stack.pop()
+        node, repeats, made = stack.pop()
         flat = _attributes(node)
-        if is_placeholder(list(zip(flat[::2], flat[1::2], strict=False))):
+        if made and is_placeholder(zip(flat[::2], flat[1::2], strict=False)):
+            changed |= _mask_placeholder(node, hidden)
             continue
-        repeats = repeats or str(node["nodeName"]).lower() == REPEATS_CHOICE
+        repeats = repeats or tag_of(node["nodeName"]) == REPEATS_CHOICE
         if repeats:
             changed |= _mask_attributes(node, hidden)
             if is_value(node.get("nodeValue")):
@@ -219,8 +221,32 @@ def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
             pairs = zip(flat[::2], flat[1::2], strict=False)
             node["attributes"] = [x for pair in pairs if pair[0].lower() not in CHOICE_ATTRIBUTES for x in pair]
             changed = True
-        stack += [(below, repeats) for below in (*(node.get("children") or ()), *(node.get("shadowRoots") or ()))]
+        if repeats and node.get("isScrollable"):
+            scrolled.append(node)
+        stack += [(below, repeats, made) for below in _below(node)]
+    if changed:  # that it can be scrolled says that the value is longer than the field
+        for node in scrolled:
+            node["isScrollable"] = False
     return changed
+
+
+def _mask_placeholder(placeholder: dict[str, Any], hidden: SecretTexts) -> bool:
+    """A placeholder is page text, but its attribute is masked where it repeats the value, and so is this copy."""
+    changed = False
+    stack = [placeholder]
+    while stack:
+        node = stack.pop()
+        text = node.get("nodeValue") or ""
+        masked = hidden.hide(text, near=True)
+        if masked != text:
+            node["nodeValue"] = masked
+            changed = True
+        stack += _below(node)
+    return changed
+
+
+def _below(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(node.get("children") or ()), *(node.get("shadowRoots") or ())]
 
 
 def _attributes(node: dict[str, Any]) -> list[str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from schemas.capture import Payload
+from schemas.capture import Buffer, Payload, PayloadKind
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import replace_surrogates
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
+
+T = TypeVar("T")
 
 OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
 LIST_DECODER = msgspec.json.Decoder(list[Raw])
@@ -31,13 +35,21 @@ VALUE_ATTRIBUTES = frozenset({"value", "aria-valuetext", "aria-valuenow"})
 """Attributes of a field that say its value and nothing else (WAI-ARIA 1.2, 6.7)."""
 CHOICE_ATTRIBUTES = frozenset({"selected", "aria-selected"})
 """Attributes of an option that tell whether it is the one."""
-KEPT_ATTRIBUTES = frozenset(
-    {
-        "type", "name", "id", "class", "autocomplete", "form", "list", "role", "inputmode", "enterkeyhint", "tabindex",
-        "min", "max", "minlength", "maxlength", "size", "step", "rows", "cols", "pattern", "style", "dir", "lang",
-    }
-)  # fmt: skip
-"""Attributes of a field that say which one it is or what it takes; every other one may repeat its value."""
+LIMIT_ATTRIBUTES = frozenset(
+    {"min", "max", "minlength", "maxlength", "size", "step", "rows", "cols", "width", "height", "tabindex"}
+)
+"""Attributes of a field that hold a number, which a short value may be by chance."""
+INPUT_TYPES = DATE_TYPES | {
+    "hidden", "text", "search", "tel", "url", "email", "password", "number", "range", "color", "checkbox", "radio",
+    "file", "submit", "image", "reset", "button",
+}  # fmt: skip
+"""HTML, 4.10.5: what `type` can say of an input. A password may be one of these words, and the field must stay one."""
+_KEPT_TOKENS = re.compile(
+    r"(?<!\S)((?:current-password|new-password|one-time-code|cc-(?:(?:given-|additional-|family-)?name|number"
+    r"|exp(?:-month|-year)?|csc|type))(?!\S)|cc-)",
+    re.IGNORECASE,
+)
+"""The words of `autocomplete` that make a field secret (HTML, 4.10.18.7.1); they stay for the same reason."""
 
 MAX_NESTING = 4
 """So many documents inside documents inside a `srcdoc` are read; a deeper one is masked unread."""
@@ -52,6 +64,7 @@ class SecretFields:
     fields   backend node ids of the fields
     selects  those of them that are selects
     inner    backend node ids of the nodes inside the fields that repeat their values
+    offered  backend node ids of the nodes inside the selects that do not: options, and what is in them
     above    backend node ids of the elements that a field stands in, without html and body
     texts    the values that were found
     choices  the texts of the options that were found to be selected: on a page many say the same
@@ -61,6 +74,7 @@ class SecretFields:
     fields: set[int] = field(default_factory=set)
     selects: set[int] = field(default_factory=set)
     inner: set[int] = field(default_factory=set)
+    offered: set[int] = field(default_factory=set)
     above: set[int] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     choices: set[str] = field(default_factory=set)
@@ -82,9 +96,13 @@ class SecretFields:
         return SecretTexts(self.texts, self.choices)
 
 
-def is_secret(node_name: str, attributes: Iterable[tuple[str, str]]) -> bool:
-    """True if an element of this name with these attributes is a secret field."""
-    tag = node_name.lower()
+def tag_of(node_name: str) -> str:
+    """The local part of an element's name in lower case: an XHTML page may write `h:input` (Namespaces in XML, 4)."""
+    return node_name.rpartition(":")[2].lower()
+
+
+def is_secret(tag: str, attributes: Iterable[tuple[str, str]]) -> bool:
+    """True if an element of this tag with these attributes is a secret field."""
     if tag not in FIELD_TAGS:
         return False
     for name, value in attributes:
@@ -113,7 +131,12 @@ def masked_attribute(name: str, value: str, hidden: SecretTexts) -> str:
     name = name.lower()
     if name in VALUE_ATTRIBUTES:
         return MASK if is_value(value) else value
-    return value if name in KEPT_ATTRIBUTES else hidden.hide(value, near=True)
+    if name == "type" and value.strip().lower() in INPUT_TYPES:
+        return value
+    if name == "autocomplete":
+        parts = _KEPT_TOKENS.split(value)
+        return "".join(part if i % 2 else hidden.hide(part, near=True) for i, part in enumerate(parts))
+    return hidden.hide(value, near=name not in LIMIT_ATTRIBUTES)
 
 
 def masked_source(source: str, hidden: SecretTexts) -> str:
@@ -162,6 +185,25 @@ class _SourceReader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.found |= self._inside and bool(data.strip())
+
+
+def read(
+    kind: PayloadKind, decoder: msgspec.json.Decoder[T], members: dict[str, Raw], name: str, within: str = ""
+) -> T:
+    """A member of an object, decoded; PayloadError that names it if it is missing or malformed."""
+    field_name = f"{within}.{name}" if within else name
+    if name not in members:
+        raise PayloadError(kind, field_name, "is missing")
+    return decoded(kind, decoder, members[name], field_name)
+
+
+def decoded(kind: PayloadKind, decoder: msgspec.json.Decoder[T], raw: Raw | Buffer, field_name: str) -> T:
+    """A part of a payload; PayloadError that names the field in it if it is malformed."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem, _, path = str(error).partition(" - at ")
+        raise PayloadError(kind, field_name + path.strip("`").removeprefix("$"), problem) from error
 
 
 def decodable(payload: Payload) -> bytes | bytearray | memoryview:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from schemas.capture import COMPUTED_STYLES, Payload
+from schemas.capture import Payload
 from workers.merge.errors import PayloadError
 from workers.merge.secret_fields import (
     CHOICE_ATTRIBUTES,
@@ -18,20 +18,22 @@ from workers.merge.secret_fields import (
     REPEATS_CHOICE,
     SecretFields,
     decodable,
+    decoded,
     is_placeholder,
     is_secret,
     masked_attribute,
     masked_source,
+    read,
+    tag_of,
     values_in,
 )
+from workers.merge.secret_layout import LAYOUT_COLUMNS, NUMBERS, STRING_ROWS, TEXT_BOX_COLUMNS, SecretLayout
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
 
 _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
 _STRINGS = msgspec.json.Decoder(list[str])
 _NUMBER = msgspec.json.Decoder(int)
 _RARE_COLUMN = msgspec.json.Decoder(dict[str, list[int]])
-_NUMBERS = msgspec.json.Decoder(list[int])
-_ROWS = msgspec.json.Decoder(list[list[int]])
 
 _SIGNED_NAMES = frozenset({"type", "autocomplete", "srcdoc"})
 _SIGNED_VALUE = re.compile(r"password|cc-|one-time-code|&#", re.IGNORECASE)
@@ -43,8 +45,9 @@ _DOCUMENT_STRINGS = (
     "documentURL", "title", "baseURL", "contentLanguage", "encodingName", "publicId", "systemId", "frameId",
 )  # fmt: skip
 """The members of a snapshot that point into its string table (CDP 1.3, DOMSnapshot)."""
-_BACKGROUND = COMPUTED_STYLES.index("background-color")
-"""The style by which Chromium shows what is selected in a list of options."""
+_MARKS = frozenset({"checkmark", "before", "after"})
+"""Pseudo-elements of an option, of which the selected one may have others (CSS Forms 1, `::checkmark`)."""
+KIND: Final = "layout_snapshot"
 
 
 def may_hold_secret(payload: Payload) -> bool:
@@ -70,68 +73,69 @@ class SecretSnapshot:
     """The layout snapshot of a target."""
 
     def __init__(self, payload: Payload) -> None:
-        self._kind = payload.kind
-        data = decodable(payload)
-        try:
-            self._whole = OBJECT_DECODER.decode(data)
-            self._strings = _STRINGS.decode(self._whole["strings"])
-            added: dict[str, int] = {}
-            documents = _OBJECTS.decode(self._whole["documents"])
-            self._documents = [_Document(d, self._strings, added) for d in documents]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
-            raise PayloadError(payload.kind, "$", f"{type(error).__name__}: {error}") from error
+        self._whole = decoded(KIND, OBJECT_DECODER, decodable(payload), "$")
+        self._strings = read(KIND, _STRINGS, self._whole, "strings")
+        added: dict[str, int] = {}
+        documents = read(KIND, _OBJECTS, self._whole, "documents")
+        self._documents = [_Document(d, f"documents[{i}]", self._strings, added) for i, d in enumerate(documents)]
 
     def find(self, fields: SecretFields) -> None:
         """Note the secret fields, those of the document included, and what they hold."""
-        try:
-            for document in self._documents:
-                document.find(fields)
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
-            raise PayloadError(self._kind, "$", f"{type(error).__name__}: {error}") from error
+        for document in self._documents:
+            document.find(fields)
 
     def mask(self, fields: SecretFields, hidden: SecretTexts) -> bytes | None:
         """The payload with values masked, None if it holds none; notes the fields that had one."""
         strings = self._strings
-        changed = False
         secret: set[int] = set()
-        try:
-            for document in self._documents:
-                changed |= document.mask(fields, hidden, secret)
-            if not changed:
-                return None
-            used = set().union(*(d.used(secret) for d in self._documents))
-            for index in secret - used:
-                strings[index] = MASK  # nobody else needs it: the value must not stay in the table
-            self._whole["strings"] = Raw(ENCODER.encode(strings))
-            self._whole["documents"] = Raw(ENCODER.encode([d.encoded() for d in self._documents]))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
-            raise PayloadError(self._kind, "$", f"{type(error).__name__}: {error}") from error
+        changed = [document.mask(fields, hidden, secret) for document in self._documents]
+        if not any(changed):
+            return None
+        used = set().union(*(d.used(secret) for d in self._documents))
+        for index in secret - used:
+            strings[index] = MASK  # nobody else needs it: the value must not stay in the table
+        self._whole["strings"] = Raw(ENCODER.encode(strings))
+        self._whole["documents"] = Raw(ENCODER.encode([d.encoded() for d in self._documents]))
         return ENCODER.encode(self._whole)
 
 
 class _Document:
     """One document of a snapshot; the columns that may hold a value are decoded, the rest stays as it is."""
 
-    def __init__(self, members: dict[str, Raw], strings: list[str], added: dict[str, int]) -> None:
+    def __init__(self, members: dict[str, Raw], path: str, strings: list[str], added: dict[str, int]) -> None:
         self._members = members
+        self._path = path
         self._strings = strings
         self._added = added
-        self._nodes: dict[str, Any] = dict(OBJECT_DECODER.decode(members["nodes"]))
-        self._layout: dict[str, Any] = dict(OBJECT_DECODER.decode(members["layout"]))
-        nodes = self._nodes
-        self._rows = nodes["attributes"] = _ROWS.decode(nodes["attributes"]) if "attributes" in nodes else []
-        self._ids = _NUMBERS.decode(nodes["backendNodeId"])
-        self._names = [self._string(i).lower() for i in _NUMBERS.decode(nodes["nodeName"])]
-        self._parents = _NUMBERS.decode(nodes["parentIndex"]) if "parentIndex" in nodes else [-1] * len(self._ids)
+        nodes: dict[str, Raw] = read(KIND, OBJECT_DECODER, members, "nodes", path)
+        self._nodes: dict[str, Any] = dict(nodes)
+        layout: dict[str, Raw] = read(KIND, OBJECT_DECODER, members, "layout", path)
+        self._layout: dict[str, Any] = dict(layout)
+        self._boxes: dict[str, Any] = {}
+        path += ".nodes"
+        self._ids = read(KIND, NUMBERS, nodes, "backendNodeId", path)
+        self._names = [tag_of(self._string(i)) for i in read(KIND, NUMBERS, nodes, "nodeName", path)]
+        self._rows: list[list[int]] = [[] for _ in self._ids]
+        self._parents = [-1] * len(self._ids)
         self._values: list[int] = []
+        if "attributes" in nodes:
+            self._rows = self._nodes["attributes"] = read(KIND, STRING_ROWS, nodes, "attributes", path)
+        if "parentIndex" in nodes:
+            self._parents = read(KIND, NUMBERS, nodes, "parentIndex", path)
         if "nodeValue" in nodes:
-            self._values = nodes["nodeValue"] = _NUMBERS.decode(nodes["nodeValue"])
+            self._values = self._nodes["nodeValue"] = read(KIND, NUMBERS, nodes, "nodeValue", path)
+        columns = (("nodeName", self._names), ("attributes", self._rows), ("parentIndex", self._parents))
+        for name, column in (*columns, ("nodeValue", self._values or self._ids)):
+            if len(column) != len(self._ids):
+                raise PayloadError(KIND, f"{path}.{name}", f"has {len(column)} entries for {len(self._ids)} nodes")
         for name in (*_LIVE, "optionSelected"):
             if name in nodes:
-                nodes[name] = _RARE_COLUMN.decode(nodes[name])
+                self._nodes[name] = read(KIND, _RARE_COLUMN, nodes, name, path)
         self._holders: set[int] = set()
         self._owner: dict[int, int] = {}
+        self._inside: dict[int, int] = {}
         self._options: dict[int, int] = {}
+        self._placeholders: dict[int, int] = {}
         self._changed = False
 
     def find(self, fields: SecretFields) -> None:
@@ -178,34 +182,53 @@ class _Document:
         if self._values:
             for node in self._owner:
                 self._point(self._values, node, node, fields, secret)
-        if "text" in self._layout and self._owner:
-            self._layout["text"] = texts = _NUMBERS.decode(self._layout["text"])
-            for place, node in enumerate(_NUMBERS.decode(self._layout["nodeIndex"])[: len(texts)]):
+            for node in self._placeholders:
+                text = self._string(self._values[node])
+                self._replace(self._values, node, hidden.hide(text, near=True), node, fields, secret)
+        if self._holders:
+            self._mask_layout(fields, hidden, secret)
+        return self._changed
+
+    def _mask_layout(self, fields: SecretFields, hidden: SecretTexts, secret: set[int]) -> None:
+        """Mask the texts that are drawn, and how large they are drawn."""
+        layout = self._layout
+        for name, decoder in LAYOUT_COLUMNS.items():
+            if name in layout or name == "nodeIndex":
+                layout[name] = read(KIND, decoder, layout, name, f"{self._path}.layout")
+        if "textBoxes" in self._members:
+            boxes: dict[str, Raw] = read(KIND, OBJECT_DECODER, self._members, "textBoxes", self._path)
+            self._boxes = dict(boxes)
+            for name, decoder in TEXT_BOX_COLUMNS.items():
+                if name in boxes:
+                    self._boxes[name] = read(KIND, decoder, boxes, name, f"{self._path}.textBoxes")
+        if "text" in layout:
+            texts = layout["text"]
+            for place, node in enumerate(layout["nodeIndex"][: len(texts)]):
                 if node in self._owner:
                     self._point(texts, place, node, fields, secret)
+                elif node in self._placeholders:
+                    text = hidden.hide(self._string(texts[place]), near=True)
+                    self._replace(texts, place, text, node, fields, secret)
+        drawn = SecretLayout(layout, self._boxes)
+        # not by itself a value: the fields that had one are counted where it stood
+        self._changed |= drawn.scroll_back(self._inside, self._owner)
+        self._changed |= drawn.hide_sizes({i: of for i, of in self._owner.items() if i not in self._inside or i != of})
         if self._options:
-            self._mask_choices(fields)
-        return self._changed
+            self._mask_choices(fields, drawn)
 
     def used(self, wanted: set[int]) -> set[int]:
         """Those of the wanted string indexes that something other than a secret value points to."""
         found: set[int] = set()
         for name in _DOCUMENT_STRINGS:
             if name in self._members:
-                found.add(_NUMBER.decode(self._members[name]))
+                found.add(read(KIND, _NUMBER, self._members, name, self._path))
+        nodes = f"{self._path}.nodes"
         for name in ("nodeName", "nodeValue"):
-            if name in self._nodes:
-                found.update(self._numbers(self._nodes[name]))
+            found.update(self._column(self._nodes, name, NUMBERS, nodes))
         for name in (*_LIVE, *_RARE_OTHERS):
-            if name in self._nodes:
-                rare = self._nodes[name]
-                found.update((_RARE_COLUMN.decode(rare) if isinstance(rare, Raw) else rare).get("value", []))
-        if "text" in self._layout:
-            found.update(self._numbers(self._layout["text"]))
-        for row in self._rows:
-            found.update(row)
-        styles = self._layout.get("styles", [])
-        for row in _ROWS.decode(styles) if isinstance(styles, Raw) else styles:
+            found.update(self._column(self._nodes, name, _RARE_COLUMN, nodes, {}).get("value", []))
+        found.update(self._column(self._layout, "text", NUMBERS, f"{self._path}.layout"))
+        for row in (*self._rows, *self._column(self._layout, "styles", STRING_ROWS, f"{self._path}.layout")):
             found.update(row)
         return found & wanted
 
@@ -214,12 +237,14 @@ class _Document:
         if self._changed:
             self._members["nodes"] = Raw(ENCODER.encode(self._nodes))
             self._members["layout"] = Raw(ENCODER.encode(self._layout))
+            if self._boxes:
+                self._members["textBoxes"] = Raw(ENCODER.encode(self._boxes))
         return self._members
 
     def _place(self) -> None:
         """Find the nodes inside the fields, and the options of the selects among them."""
         self._owner = {i: i for i in self._holders}
-        selects = {i: i for i in self._holders if self._names[i] == "select"}
+        self._inside = selects = {i: i for i in self._holders if self._names[i] == "select"}
         for i, parent in enumerate(self._parents):  # parents stand before their children
             if i in self._holders:
                 continue
@@ -229,8 +254,13 @@ class _Document:
                     self._owner[i] = selects[i]
                 elif self._names[i] == "option":
                     self._options[i] = selects[i]
-            elif parent in self._owner and not is_placeholder(self._pairs(i)):
-                self._owner[i] = self._owner[parent]
+            elif parent in self._owner:
+                if self._names[parent] == "#document-fragment" and is_placeholder(self._pairs(i)):
+                    self._placeholders[i] = self._owner[parent]
+                else:
+                    self._owner[i] = self._owner[parent]
+            elif parent in self._placeholders:
+                self._placeholders[i] = self._placeholders[parent]
 
     def _mask_attributes(self, node: int, fields: SecretFields, hidden: SecretTexts, secret: set[int]) -> None:
         row = self._rows[node] if node < len(self._rows) else []
@@ -243,7 +273,7 @@ class _Document:
                 row = self._rows[node]
                 self._replace(row, 2 * place + 1, masked_source(value, hidden), node, fields, secret)
 
-    def _mask_choices(self, fields: SecretFields) -> None:
+    def _mask_choices(self, fields: SecretFields, drawn: SecretLayout) -> None:
         """Make the options of secret selects all alike."""
         for node, select in self._options.items():
             pairs = list(zip(self._rows[node][::2], self._rows[node][1::2], strict=False))
@@ -255,16 +285,12 @@ class _Document:
         for node in self._options.keys() & set(rare.get("index", ())):
             rare["index"] = [i for i in rare["index"] if i != node]
             self._masked(self._options[node], fields)
-        if "styles" not in self._layout:
-            return
-        self._layout["styles"] = rows = _ROWS.decode(self._layout["styles"])
-        first: dict[int, int] = {}
-        for row, node in zip(rows, _NUMBERS.decode(self._layout["nodeIndex"]), strict=False):
-            if node in self._options and len(row) > _BACKGROUND:
-                color = first.setdefault(self._options[node], row[_BACKGROUND])
-                if row[_BACKGROUND] != color:
-                    row[_BACKGROUND] = color
-                    self._masked(self._options[node], fields)
+        group = {node: (select, "option") for node, select in self._options.items()}
+        for node, parent in enumerate(self._parents):
+            if parent in self._options and self._names[node] in _MARKS:
+                group[node] = (self._options[parent], self._names[node])
+        for node in drawn.level(group):
+            self._masked(group[node][0], fields)
 
     def _point(self, column: list[int], place: int, node: int, fields: SecretFields, secret: set[int]) -> None:
         if is_value(self._string(column[place])):
@@ -279,7 +305,7 @@ class _Document:
                 self._added[text] = len(self._strings)
                 self._strings.append(text)
             column[place] = self._added[text]
-            self._masked(self._owner.get(node, node), fields)
+            self._masked(self._owner.get(node, self._placeholders.get(node, node)), fields)
 
     def _masked(self, node: int, fields: SecretFields) -> None:
         fields.masked.add(self._ids[node])
@@ -293,5 +319,7 @@ class _Document:
         return list(zip(texts[::2], texts[1::2], strict=False))
 
     @staticmethod
-    def _numbers(column: Raw | list[int]) -> list[int]:
-        return _NUMBERS.decode(column) if isinstance(column, Raw) else column
+    def _column(members: dict[str, Any], name: str, decoder: Any, path: str, default: Any = ()) -> Any:
+        """A column that may not be there, or be decoded already."""
+        column = members.get(name, default)
+        return read(KIND, decoder, members, name, path) if isinstance(column, Raw) else column

@@ -1,8 +1,10 @@
 """Secret field values are masked in the raw payloads, before anything is stored or merged.
 
 A secret field is an element whose `type` is `password`, or whose `autocomplete` names a password, a card detail
-(`cc-*`) or a one-time code (WHATWG HTML, 4.10.18.7.1 Autofill). Its value becomes one fixed text, so that not even
-its length remains. Payloads without a value to mask are passed on as they are.
+(`cc-*`) or a one-time code (WHATWG HTML, 4.10.18.7.1 Autofill). Its value becomes one fixed text, and what
+is drawn of it the rectangle of its field, so that not even its length remains; but a field that grows with its content
+(`field-sizing: content`, `appearance: base-select`) keeps its size, and a text area the number of its lines in the
+accessibility tree. Payloads without a value to mask are passed on as they are.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def everything(capture: Capture) -> bytes:
     return b"\n".join(bytes(p.data) for p in capture.payloads)
 
 
-def field(pages: ModuleType, attributes: dict[str, str], name: str = "INPUT") -> object:
+def field(pages: ModuleType, attributes: dict[str, str], name: str = "INPUT") -> Any:
     """A field as Chromium shows it: value attribute, live value, and the text in its own shadow root."""
     inner = pages.Node("DIV", children=[pages.text(SECRET, role="StaticText", ax_name=SECRET, box=None)], box=None)
     root = pages.Node("#document-fragment", kind=11, shadow_type="user-agent", children=[inner], box=None)
@@ -112,6 +112,23 @@ def test_hydrated_fields_are_masked(pages: ModuleType) -> None:
     assert count == 1
     assert SECRET.encode() not in everything(masked)
     assert merge(masked).attributes(4)["value"] == MASK
+
+
+def test_what_is_inside_a_field_is_masked_in_a_reply_of_its_own(pages: ModuleType) -> None:
+    """A document is asked for in parts, and a part may begin anywhere."""
+    node = field(pages, {"type": "password"})
+    inner = node.shadow[0].children[0]
+    option = pages.Node("OPTION", {"selected": ""}, [pages.text("Twelve")])
+    group = pages.Node("OPTGROUP", {}, [option], cut=True)
+    select = pages.Node("SELECT", {"autocomplete": "cc-exp-month"}, [group])
+    inner.cut = True
+    capture = pages.capture(pages.document(node, select))
+    capture = Capture((*capture.payloads, pages.subtree(inner), pages.subtree(group)))
+    masked, count = mask_secrets(capture)
+    assert count == 2
+    assert SECRET.encode() not in everything(masked)
+    assert [b'"selected"' in p.data for p in masked.of("dom_subtree")] == [False, False]
+    assert mask_secrets(masked) == (masked, 0)
 
 
 def test_a_recorded_form_is_masked(recording: ModuleType) -> None:

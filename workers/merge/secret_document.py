@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -30,6 +30,7 @@ from workers.merge.secret_fields import (
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
 from workers.merge.tree import attribute_pairs
 
+T = TypeVar("T")
 Step: TypeAlias = tuple[str, int]
 """One step down: the member's name and the place in its list (0 for `contentDocument`)."""
 Path: TypeAlias = tuple[Step, ...]
@@ -61,6 +62,9 @@ class SecretDocument:
         """Note the secret fields, what they hold, and what they stand in."""
         for node, link in _walk(self._root, fields):
             tag = tag_of(node.nodeName)
+            if node is self._root and node.backendNodeId in fields.part_of:
+                _note_parts([_as_part(node, node.backendNodeId, fields)], fields.part_of[node.backendNodeId], fields)
+                continue
             if tag not in FIELD_TAGS:
                 continue
             fields.add(node.backendNodeId, tag)
@@ -83,7 +87,15 @@ class SecretDocument:
             return None
         whole = OBJECT_DECODER.decode(self._data)
         member = "root" if self._kind == "dom_document" else "node"
-        edited = _edit(whole[member], paths, fields, hidden)
+        part = self._root.backendNodeId
+        if part in fields.part_of:
+            node: dict[str, Any] = msgspec.json.decode(whole[member])
+            if not _mask_parts([_as_part(node, part, fields)], hidden):
+                return None
+            fields.masked.add(fields.part_of[part])
+            edited: Raw | None = Raw(ENCODER.encode(node))
+        else:
+            edited = _edit(whole[member], paths, fields, hidden)
         if edited is None:
             return None
         whole[member] = edited
@@ -91,7 +103,13 @@ class SecretDocument:
 
 
 def _walk(root: DomNode, fields: SecretFields) -> Iterator[tuple[DomNode, _Link | None]]:
-    """Every secret field, and every frame with its source in an attribute, with the way to it."""
+    """Every secret field, and every frame with its source in an attribute, with the way to it.
+
+    A part of the document may begin inside a field.
+    """
+    if root.backendNodeId in fields.part_of:
+        yield root, None
+        return
     stack: list[tuple[DomNode, _Link | None]] = [(root, None)]
     while stack:
         node, link = stack.pop()
@@ -114,15 +132,30 @@ def _note(field: DomNode, tag: str, fields: SecretFields) -> None:
     fields.values_of(tag).update(values_in(attributes))
     # a date shows in parts, and each part is a word or a number that may stand anywhere
     in_parts = tag == "select" or any(name == "type" and value.lower() in DATE_TYPES for name, value in attributes)
-    told = fields.choices if in_parts else fields.texts
-    stack = [(child, tag != "select", False) for child in field.children or ()]
-    stack += [(root, True, True) for root in field.shadowRoots or ()]
+    if in_parts:
+        fields.wordy.add(field.backendNodeId)
+    parts = [(child, tag != "select", False) for child in field.children or ()]
+    parts += [(root, True, True) for root in field.shadowRoots or ()]
+    _note_parts(parts, field.backendNodeId, fields)
+
+
+def _as_part(node: T, backend_node_id: int, fields: SecretFields) -> tuple[T, bool, bool]:
+    """A node in a field with which a part of the document begins, as `_note_parts` wants it."""
+    repeats = backend_node_id in fields.inner
+    return node, repeats, repeats
+
+
+def _note_parts(stack: list[tuple[DomNode, bool, bool]], field: int, fields: SecretFields) -> None:
+    """Remember the nodes inside a field; of each is known if it repeats the value, and if the browser made it."""
+    told = fields.choices if field in fields.wordy else fields.texts
     while stack:
         node, repeats, made = stack.pop()
         own = list(attribute_pairs(node.attributes))
         if made and is_placeholder(own):
             continue
         repeats = repeats or tag_of(node.nodeName) == REPEATS_CHOICE
+        if node.backendNodeId and field:
+            fields.part_of[node.backendNodeId] = field
         if repeats:
             fields.inner.add(node.backendNodeId)
             told.update(values_in(own))
@@ -202,9 +235,18 @@ def _mask_field(field: dict[str, Any], hidden: SecretTexts) -> bool:
     """Mask a field in place; True if there was something to mask."""
     is_select = tag_of(field["nodeName"]) == "select"
     changed = _mask_attributes(field, hidden)
-    scrolled = [field] if field.get("isScrollable") and not is_select else []
     stack = [(child, not is_select, False) for child in field.get("children") or ()]
     stack += [(root, True, True) for root in field.get("shadowRoots") or ()]
+    changed |= _mask_parts(stack, hidden)
+    if changed and not is_select and field.get("isScrollable"):
+        field["isScrollable"] = False
+    return changed
+
+
+def _mask_parts(stack: list[tuple[dict[str, Any], bool, bool]], hidden: SecretTexts) -> bool:
+    """Mask the nodes inside a field in place; True if there was something to mask."""
+    changed = False
+    scrolled: list[dict[str, Any]] = []
     while stack:
         node, repeats, made = stack.pop()
         flat = _attributes(node)

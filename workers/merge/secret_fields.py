@@ -65,6 +65,8 @@ class SecretFields:
     selects  those of them that are selects
     inner    backend node ids of the nodes inside the fields that repeat their values
     offered  backend node ids of the nodes inside the selects that do not: options, and what is in them
+    part_of  of each of these two, the backend node id of its field
+    wordy    backend node ids of the fields whose parts are words or numbers that may stand anywhere
     above    backend node ids of the elements that a field stands in, without html and body
     texts    the values that were found
     choices  the texts of the options that were found to be selected: on a page many say the same
@@ -75,6 +77,8 @@ class SecretFields:
     selects: set[int] = field(default_factory=set)
     inner: set[int] = field(default_factory=set)
     offered: set[int] = field(default_factory=set)
+    part_of: dict[int, int] = field(default_factory=dict)
+    wordy: set[int] = field(default_factory=set)
     above: set[int] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     choices: set[str] = field(default_factory=set)

@@ -14,6 +14,9 @@ BIN := .venv/bin
 # The browser that infra/bootstrap.sh has seen starting, unless another one is configured.
 WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 
+# The compiled hot path, where `make compiled` has built it of these sources.
+COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
+
 .DEFAULT_GOAL := help
 .PHONY: help crawl test fix check bench bench-plan compiled faults oracle differential lock clean ready ready-python
 
@@ -22,7 +25,7 @@ help: ## list the targets
 
 crawl: ready ## capture the example site, or SEEDS=urls.txt, into STORE=./store
 	@if [ -n "$$SEEDS" ]; then set -- "$$SEEDS"; else set -- --example; fi; \
-	$(WITH_BROWSER) $(BIN)/pagestate crawl "$$@" --store "$$STORE" $(ARGS)
+	$(COMPILED) $(WITH_BROWSER) $(BIN)/pagestate crawl "$$@" --store "$$STORE" $(ARGS)
 
 test: ready ## run every test, those in a real browser included
 	@$(WITH_BROWSER) $(BIN)/python -m pytest $(ARGS)
@@ -41,14 +44,14 @@ check: ready-python ## lint, format, types, the three floors, the length of modu
 bench: ready ## measure what a page costs, its guard and its outline, and the core against its peers
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/bench.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/guard.py $(ARGS)
-	@$(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
+	@$(COMPILED) $(WITH_BROWSER) $(BIN)/python tests/bench/core.py $(RECORDED)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline_share.py $(ARGS)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/outline.py
 
 faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: ARGS="oom pdf" for some of them
 	@$(WITH_BROWSER) $(BIN)/python tests/faults/run.py $(ARGS)
 
-compiled: ready-python ## compile the hot path into .cache/compiled; then PYTHONPATH=.cache/compiled uses it
+compiled: ready-python ## compile the hot path into .cache/compiled, which crawl and bench then use
 	@infra/compiled.sh
 
 bench-plan: ready-python ## measure the plan of N=1000000 URLs

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from schemas.capture import Capture, Payload
 from workers.merge import merge
 from workers.serialize.eval_listing import serialize_eval_listing
+from workers.serialize.indices import final_tree
 from workers.serialize.listing import NAME, VERSION, serialize_listing
 from workers.serialize.options import ListingOptions
 from workers.serialize.page_state import serialize_page_state
+from workers.serialize.xpath import XPaths
 
 OPAQUE = {"background-color": "rgb(255, 255, 255)"}
 
@@ -164,3 +170,27 @@ def test_a_long_listing_is_truncated_in_the_page_state(pages: ModuleType) -> Non
     tree = merge(pages.capture(pages.document(pages.Node(children=[pages.text("y" * 100)]))))
     state = serialize_page_state(tree, serialize_listing(tree), max_listing=20)
     assert f"Interactive elements (truncated to 20 characters):\n[Start of page]\n{'y' * 20}\n[End of page]" in state
+
+
+def test_an_element_that_hangs_as_a_shadow_root_has_an_xpath(pages: ModuleType) -> None:
+    # No browser makes one, a damaged payload does: a shadow root whose node type says element
+    capture = pages.capture(pages.document(pages.Node("DIV", {}, [pages.text("words")])))
+    payloads = []
+    for payload in capture.payloads:
+        data = bytes(payload.data)
+        if payload.kind == "dom_document":
+            document = json.loads(data)
+            (host,) = [node for node in every(document["root"]) if node["nodeName"] == "DIV"]
+            inner = {"nodeId": 0, "backendNodeId": 9_000, "nodeType": 1, "nodeName": "BUTTON", "nodeValue": ""}
+            host["shadowRoots"] = [{**inner, "shadowRootType": "open"}]
+            data = json.dumps(document).encode()
+        payloads.append(Payload(payload.kind, data, payload.target, payload.frame_id))
+    tree = merge(Capture(tuple(payloads)))
+    node = tree.backend_node_id.tolist().index(9_000)
+    assert XPaths(final_tree(tree).view).of(node).endswith("div/button")
+
+
+def every(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("children", []):
+        yield from every(child)

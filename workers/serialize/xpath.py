@@ -59,7 +59,8 @@ class XPaths:
         if known is None:
             known = self._places[parent] = self._number(parent)
         places, counts = known
-        return f"{tag}[{places[node]}]" if counts[tag] > 1 else tag
+        # an element that a damaged payload hangs there as a shadow root or a document is no sibling
+        return f"{tag}[{places[node]}]" if node in places and counts[tag] > 1 else tag
 
     def _number(self, parent: int) -> tuple[dict[int, int], dict[str, int]]:
         """By child its place among those of the same tag, and by tag how many there are."""

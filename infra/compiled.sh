@@ -10,7 +10,8 @@ cd "$root"
 . infra/packages.sh
 
 built=.cache/compiled
-stamp=$(cat workers/merge/*.py workers/serialize/*.py schemas/*.py infra/compiled.sh | cksum)
+# of everything that is copied: what is not compiled would be used from there too
+stamp=$(find schemas workers infra/compiled.sh -name '*.py' -o -name compiled.sh | LC_ALL=C sort | xargs cksum | cksum)
 [ "$(cat "$built/stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
 [ "${1:-}" = check ] && exit 1
 command -v cc >/dev/null || die "there is no C compiler; install gcc, and run this again."

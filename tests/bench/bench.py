@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 from playwright.async_api import Browser, async_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+
+from sites import corpus_site
 
 from scheduler.plan import plan
 from schemas.batch import PlannedPage
@@ -129,6 +131,7 @@ async def run(urls: list[str], repeats: int, folder: Path) -> Meter:
                 )
         await browser.close()
     await robots.close()
+    await fetcher.close()
     pool.close()
     await supervisor.close()
     print_report(meter, stages, len(urls), repeats)
@@ -154,39 +157,9 @@ def print_report(meter: Meter, stages: dict[str, list[float]], pages: int, repea
     print(f"ratio (b)/(a) in CPU: {own / bare_cpu:.2f}   (every other page: {halves[0]:.2f}, {halves[1]:.2f})")
 
 
-@contextmanager
-def corpus(shared: Path, count: int) -> Iterator[list[str]]:
-    """The smallest pages of the shared corpus, served on loopback."""
-    folder = shared / "corpus"
-    entries = [json.loads(line) for line in (folder / "pages" / "manifest.jsonl").read_text().splitlines()]
-    hosts = json.loads((folder / "pages" / "hosts.json").read_text())
-    entries.sort(key=lambda entry: (entry["bytes"], entry["id"]))
-    port = 8655
-    server = subprocess.Popen(
-        [sys.executable, str(folder / "serve.py"), str(folder / "pages"), "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(100):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/__sites", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        urls = []
-        for entry in entries[:count]:
-            _, site, path = entry["path"].split("/", 2)
-            query = f"?{entry['query']}" if entry["query"] else ""
-            urls.append(f"http://{hosts[site]}:{port}/{path}{query}")
-        yield urls
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def over_pages(about: str, measure: Callable[[list[str], int, Path], Coroutine[Any, Any, object]]) -> None:
+    """The command line of a bench: the smallest pages of the shared corpus, or the example site, `--repeats` times."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--pages", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
@@ -194,14 +167,14 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pagestate-bench-")))
         if shared:
-            urls = stack.enter_context(corpus(Path(shared), arguments.pages))
+            urls = list(stack.enter_context(corpus_site(Path(shared))).values())[: arguments.pages]
         else:
             from scheduler.example.server import serve_example
 
             print("PAGESTATE_SHARED is not set: measuring on the example site.")
             urls = list(stack.enter_context(serve_example()).urls)
-        asyncio.run(run(urls, arguments.repeats, folder))
+        asyncio.run(measure(urls, arguments.repeats, folder))
 
 
 if __name__ == "__main__":
-    main()
+    over_pages(__doc__, run)

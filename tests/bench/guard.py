@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import importlib.util
 import os
 import random
-import sys
-from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
+
+from bench import Meter, over_pages
 
 from schemas.batch import Batch, PlannedPage
 from schemas.settings import CrawlSettings, RunSettings
@@ -31,19 +27,7 @@ TARGET = 1.10
 """At most so much of the CPU without it."""
 
 
-def beside(name: str) -> ModuleType:
-    """A module of this folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-async def measure(urls: list[str], repeats: int) -> None:
-    bench = beside("bench")
+async def measure(urls: list[str], repeats: int, _: Path) -> None:
     settings = CrawlSettings()
     executable = find_browser(os.environ.get("PAGESTATE_BROWSER", ""))
     guard = await Guard.start(EgressRules.of(RunSettings(allow_private=True)))
@@ -55,11 +39,11 @@ async def measure(urls: list[str], repeats: int) -> None:
         "with": Supervisor(executable, settings, proxy=guard.proxy),
     }
     capturers = {name: PageCapturer(settings, one, robots, pool) for name, one in supervisors.items()}
-    meter = bench.Meter()
+    meter = Meter()
     draw = random.Random(7)
     for repeat in range(repeats + 1):
         if repeat == 1:
-            meter = bench.Meter()  # the first pass warmed caches and started the processes of the pool
+            meter = Meter()  # the first pass warmed caches and started the processes of the pool
         for url in urls:
             page = PlannedPage(url_key(url), url)
             batch = Batch("bench", repeat, 0, 0, "", (page,))
@@ -82,22 +66,5 @@ async def measure(urls: list[str], repeats: int) -> None:
     await guard.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pages", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=2)
-    arguments = parser.parse_args()
-    shared = os.environ.get("PAGESTATE_SHARED")
-    with ExitStack() as stack:
-        if shared:
-            urls = stack.enter_context(beside("bench").corpus(Path(shared), arguments.pages))
-        else:
-            from scheduler.example.server import serve_example
-
-            print("PAGESTATE_SHARED is not set: measuring on the example site.")
-            urls = list(stack.enter_context(serve_example()).urls)
-        asyncio.run(measure(urls, arguments.repeats))
-
-
 if __name__ == "__main__":
-    main()
+    over_pages(__doc__, measure)

@@ -9,17 +9,14 @@ committed on both sides, so that writing the outline's columns and rows counts t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import multiprocessing
 import os
-import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from bench import Meter, corpus
+from bench import Meter, over_pages
 
 from scheduler.plan import plan
 from schemas.batch import PlannedPage
@@ -30,29 +27,37 @@ from schemas.urls import url_key
 from workers import process
 from workers.browser.find import find_browser
 from workers.browser.supervisor import Supervisor
+from workers.fetching import Fetcher
 from workers.page import PageCapturer
 from workers.permission import Robots
+from workers.pool import ProcessPool
 from workers.store import FolderStore, commit_batch, open_crawl
 
 SIDES = ("with", "without")
 
 
-def leave_out() -> None:
-    """Makes this process serialize no outline."""
+class PoolWithoutOutline(ProcessPool):
+    """A pool whose processes serialize no outline."""
+
+    async def run(self, seconds: float, work: Callable[..., Any], *arguments: object) -> Any:
+        assert work is process.process_page
+        return await super().run(seconds, without_outline, *arguments)
+
+
+def without_outline(*arguments: Any) -> process.Processed:
+    """What the pipeline does with a page, but for the outline; for a process that does nothing else."""
     process._outline = lambda *_: ({}, [], frozenset())
+    return process.process_page(*arguments)
 
 
 async def run(urls: list[str], repeats: int, folder: Path) -> None:
     settings = CrawlSettings()
-    spawn = multiprocessing.get_context("spawn")
-    pools = {
-        "with": ProcessPoolExecutor(1, mp_context=spawn),
-        "without": ProcessPoolExecutor(1, mp_context=spawn, initializer=leave_out),
-    }
+    pools = {"with": ProcessPool(1), "without": PoolWithoutOutline(1)}
     supervisor = Supervisor(find_browser(os.environ.get("PAGESTATE_BROWSER", "")), settings)
     facts = await supervisor.facts()
-    robots = Robots("remote", settings.budgets.permission, facts.user_agent)
-    capturers = {side: PageCapturer(settings, supervisor, robots, lambda p=pools[side]: p) for side in SIDES}
+    fetcher = Fetcher(facts.user_agent)
+    robots = Robots("remote", settings.budgets.permission, fetcher)
+    capturers = {side: PageCapturer(settings, supervisor, robots, pools[side]) for side in SIDES}
     stores = {side: FolderStore.for_run(folder / side) for side in SIDES}
     for store in stores.values():
         open_crawl(store, "bench", settings, now=datetime.now(UTC))
@@ -81,8 +86,9 @@ async def run(urls: list[str], repeats: int, folder: Path) -> None:
                     ),
                 )
     await robots.close()
+    await fetcher.close()
     for pool in pools.values():
-        pool.shutdown()
+        pool.close()
     await supervisor.close()
     count = len(urls) * repeats
     cpu = {side: sum(meter.cpu[side]) / count * 1000 for side in SIDES}
@@ -93,23 +99,5 @@ async def run(urls: list[str], repeats: int, folder: Path) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pages", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=2)
-    arguments = parser.parse_args()
-    shared = os.environ.get("PAGESTATE_SHARED")
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pagestate-bench-")))
-        if shared:
-            urls = stack.enter_context(corpus(Path(shared), arguments.pages))
-        else:
-            from scheduler.example.server import serve_example
-
-            print("PAGESTATE_SHARED is not set: measuring on the example site.")
-            urls = list(stack.enter_context(serve_example()).urls)
-        asyncio.run(run(urls, arguments.repeats, folder))
-
-
 if __name__ == "__main__":
-    main()
+    over_pages(__doc__, run)

@@ -203,6 +203,12 @@ def _event(message: memoryview) -> dict[str, Any]:
     return event
 
 
+def forget(task: asyncio.Future[Any]) -> None:
+    """Looks at how a task ended, so that asyncio does not complain that nobody did."""
+    if not task.cancelled():
+        task.exception()
+
+
 def _ignore(reply: asyncio.Future[Reply]) -> None:
     """Looks at how a reply ended, so that asyncio does not complain that nobody did."""
     if not reply.cancelled() and reply.exception() is None:

@@ -144,9 +144,4 @@ class Doorkeeper:
 
     def _post(self, method: str, params: dict[str, Any]) -> None:
         # the page may have gone on or closed meanwhile, and the request with it
-        self._session.channel.post(method, params, self._session.session_id).add_done_callback(_forget)
-
-
-def _forget(reply: asyncio.Future[Any]) -> None:
-    if not reply.cancelled():
-        reply.exception()
+        self._session.channel.send(method, params, self._session.session_id)

@@ -25,7 +25,7 @@ from playwright.async_api import Error as PlaywrightError
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError
 from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.settings import CrawlSettings
-from workers.browser.channel import Channel
+from workers.browser.channel import Channel, forget
 from workers.browser.orphans import own_folder
 from workers.browser.processes import driver_of, end_group, group_of, kill_group, limit_memory, reap
 
@@ -199,12 +199,6 @@ async def _bounded(step: Coroutine[Any, Any, Any], seconds: float) -> None:
     if not task.done():
         task.cancel()
     task.add_done_callback(forget)
-
-
-def forget(task: asyncio.Future[Any]) -> None:
-    """Looks at how a task ended, so that asyncio does not complain that nobody did."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _pid(channel: Channel) -> int:

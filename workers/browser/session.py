@@ -21,7 +21,7 @@ from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed
 from schemas.settings import Budgets, Caps
 from workers.browser import looking
 from workers.browser.challenge import MARKS, SUSPICIOUS_STATUSES, signal_in_headers
-from workers.browser.channel import Channel
+from workers.browser.channel import Channel, forget
 from workers.browser.documents import Document, Documents
 from workers.browser.net_errors import outcome_of_net_error
 from workers.browser.unasked import Unasked
@@ -360,7 +360,7 @@ class PageSession:
         finally:
             if not task.done():
                 # it may fail while it is being cancelled, which then is nobody's business
-                task.add_done_callback(_forget)
+                task.add_done_callback(forget)
                 task.cancel()
         if not task.done():
             raise self._gone.result()
@@ -391,8 +391,3 @@ class PageSession:
             return PageFailed("page_closed", first)
         outcome, code = outcome_of_net_error(message)
         return PageFailed(outcome, code or first)
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()

@@ -18,7 +18,8 @@ from schemas.errors import BrowserLost, ChannelError, PageFailed
 from schemas.policy import NO_POLICY, Policy, user_agent_of
 from schemas.profiles import Profile
 from schemas.settings import BrowserLimits, CrawlSettings
-from workers.browser.launch import BrowserFacts, Launched, end, forget, launch
+from workers.browser.channel import forget
+from workers.browser.launch import BrowserFacts, Launched, end, launch
 from workers.browser.launch import endpoint as endpoint_of
 from workers.browser.orphans import sweep_orphans
 from workers.browser.processes import adopt_orphans, reap, resident_bytes

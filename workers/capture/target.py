@@ -108,7 +108,8 @@ class TargetTaker:
                 )
                 handle = document["result"]["objectId"]
                 reply = await self._post("DOMDebugger.getEventListeners", {"objectId": handle, "depth": -1})
-                self._post("Runtime.releaseObject", {"objectId": handle}).add_done_callback(_ignore_failure)
+                # the handle goes with its page anyway, so that a failed release costs nothing
+                self._session.channel.send("Runtime.releaseObject", {"objectId": handle}, self._place.session_id)
         except (TimeoutError, CommandFailed, KeyError) as error:
             self._taking.degradations.add("listeners_skipped")
             late = isinstance(error, TimeoutError)
@@ -376,9 +377,3 @@ def _give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
         data = reply.result()
         if isinstance(data, Spooled) and id(data) not in kept:
             data.delete()
-
-
-def _ignore_failure(reply: asyncio.Future[Reply]) -> None:
-    """The handle goes with its page anyway, so that a failed release costs nothing."""
-    if not reply.cancelled():
-        reply.exception()

@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from schemas.errors import MessageRefused
+from schemas.errors import MessageRefused, SettingError
 
 CAPTURE_BATCH: Final = "pagestate.capture_batch"
 """The task's name; written out, because a name made from a module would change when the module moves."""
 QUEUE: Final = "pagestate"
 MESSAGE_VERSION: Final = 1
+BROKER_PORTS: Final = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671}
+"""The schemes of brokers that redeliver the message of a lost worker, with their ports; kombu knows others, which do
+not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,32 @@ class DeliverySettings:
     worker's batch was not back after 90 s."""
 
 
-def address_of_broker(broker: str) -> tuple[str, int]:
-    """Host and port of a broker's URL, which no page may reach."""
-    parts = urlsplit(broker)
-    ports = {"amqp": 5672, "amqps": 5671, "pyamqp": 5672}
-    return parts.hostname or "localhost", parts.port or ports.get(parts.scheme, 6379)
+def broker_address(broker: str) -> tuple[str, int]:
+    """Host and port of a broker's URL, which no page may reach. Raises SettingError as `broker_name` does."""
+    parts = _broker_parts(broker)
+    return parts.hostname or "", parts.port or BROKER_PORTS[parts.scheme]
+
+
+def broker_name(broker: str) -> str:
+    """A broker's URL without user name, password and query. Raises SettingError for one that is none."""
+    parts = _broker_parts(broker)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def _broker_parts(broker: str) -> SplitResult:
+    try:
+        parts = urlsplit(broker)
+        # looked at for what it raises
+        _ = parts.port
+    except ValueError as error:
+        raise SettingError("The broker's URL makes no sense; give one such as redis://127.0.0.1:6379/0.") from error
+    if parts.scheme not in BROKER_PORTS or not parts.hostname:
+        raise SettingError(
+            f"The broker's URL does not start with one of {', '.join(f'{s}://' for s in BROKER_PORTS)} and a host;"
+            " give one such as redis://127.0.0.1:6379/0 or amqp://127.0.0.1:5672//."
+        )
+    return parts
 
 
 def celery_settings(settings: DeliverySettings) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from celery import Celery, signals
 
-from schemas.delivery import DeliverySettings, address_of_broker, celery_settings
+from schemas.delivery import DeliverySettings, broker_address, celery_settings
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
@@ -109,7 +109,7 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         delivery=DeliverySettings(**_values(given, _DELIVERY, "")),
         run=RunSettings(
             browser_path=environment.get("PAGESTATE_BROWSER", ""),
-            closed=(address_of_broker(given["broker"]),),
+            closed=(broker_address(given["broker"]),),
             **_values(given, _RUN, ""),
         ),
         s3=S3Options(**_values(given, _S3, "s3_")),

@@ -10,18 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from amqp.exceptions import AMQPError
 from celery import Celery
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference, DeliverySettings, celery_settings
-from schemas.errors import BrokerError, SettingError
+from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference, DeliverySettings, broker_name, celery_settings
+from schemas.errors import BrokerError
 
-SCHEMES: Final = ("redis", "rediss", "amqp", "amqps")
-"""What redelivers the message of a worker that was lost; kombu knows other transports, which do not."""
 CONNECT_SECONDS: Final = 5.0
 
 
@@ -72,21 +69,6 @@ class Broker:
             raise BrokerError(
                 f"Cannot {verb} the broker {self.where}: {_reason(error)}; start it, or give its URL as --broker."
             ) from error
-
-
-def broker_name(url: str) -> str:
-    """A broker's URL without user name, password and query. Raises SettingError for one that is none."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError as error:
-        raise SettingError("The broker's URL makes no sense; give one such as redis://127.0.0.1:6379/0.") from error
-    if parts.scheme not in SCHEMES or not parts.hostname:
-        raise SettingError(
-            f"The broker's URL does not start with one of {', '.join(f'{s}://' for s in SCHEMES)} and a host;"
-            " give one such as redis://127.0.0.1:6379/0 or amqp://127.0.0.1:5672//."
-        )
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
 def _reason(error: BaseException) -> str:

@@ -48,9 +48,9 @@ def command(broker: str, stores: tuple[str, ...], batches: int, name: str | None
     Then pages in flight are finished, others are put off, what is done is committed, and the rest is given back. What
     shapes the pages themselves is stored with the crawl.
     """
-    from schemas.delivery import DeliverySettings
+    from schemas.delivery import DeliverySettings, broker_name
     from workers.app import PREFIX, make_app, worker_settings
-    from workers.broker import Broker, broker_name
+    from workers.broker import Broker
     from workers.store import open_store
 
     browser = given.pop("browser")

@@ -18,10 +18,10 @@ import pytest
 from scheduler.fleet import FleetTimes, run_fleet
 from scheduler.rounds import plan_round, remaining
 from schemas.batch import PlannedPage
-from schemas.delivery import BatchReference, DeliverySettings
+from schemas.delivery import BatchReference, DeliverySettings, broker_name
 from schemas.errors import BrokerError, SettingError
 from schemas.settings import CrawlSettings
-from workers.broker import Broker, broker_name
+from workers.broker import Broker
 from workers.store import FolderStore, ObjectStore, markers, open_crawl, open_store, read_table, verify_markers
 
 TIMES = FleetTimes(poll=timedelta(seconds=0.3), stall=timedelta(seconds=6))

@@ -98,17 +98,25 @@ class Channel(WSListener):
             return future
         self._next_id += 1
         command: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
-        tail = b"}"
         if session:
             command["sessionId"] = session
-            tail = b',"sessionId":"%b"}' % session.encode()
-        self._waiting[self._next_id] = (future, method, tail)
+        number = self._next_id
+        self._waiting[number] = (future, method, _tail(session))
+        # a reply that nobody waits for any more may never come
+        future.add_done_callback(lambda _: self._waiting.pop(number, None))
         self._transport.send(WSMsgType.TEXT, json.dumps(command).encode())
         return future
 
     def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> None:
         """Sends a command whose reply nobody waits for; a browser that is gone shows elsewhere."""
         self.post(method, params, session).add_done_callback(_ignore)
+
+    def forget(self, session: str) -> None:
+        """Gives up all that a session was asked and has not answered: of one that has ended it never comes."""
+        own = _tail(session)
+        for future, _, tail in tuple(self._waiting.values()):
+            if tail == own:
+                future.cancel()
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Sends a command and returns its parsed `result`; for small replies only."""
@@ -192,6 +200,11 @@ class Channel(WSListener):
             )
         except OSError as error:
             future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))
+
+
+def _tail(session: str) -> bytes:
+    """How a reply of the session ends, as Chromium 156 spells it."""
+    return b',"sessionId":"%b"}' % session.encode() if session else b"}"
 
 
 def _event(message: memoryview) -> dict[str, Any]:

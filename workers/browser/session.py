@@ -64,6 +64,7 @@ class PageSession:
         self._page = page
         self._held: Document | None = None
         self._deadline = math.inf
+        self._frame_sessions: list[str] = []
         self._gone: asyncio.Future[PageFailed] = asyncio.get_running_loop().create_future()
         self.documents = Documents(channel, session_id, target_id, self._caps, self.visit, self._fail)
         self._unasked = Unasked(channel, context, page, session_id, context_id, self._caps, self.visit, self._fail)
@@ -88,6 +89,8 @@ class PageSession:
         self._unasked.stop()
         self.channel.off("Target.targetCrashed", self._on_crashed)
         self.channel.off("Target.detachedFromTarget", self._on_detached)
+        for session in (self.session_id, *self._frame_sessions):
+            self.channel.forget(session)
         self._gone.cancel()
 
     def _on_crashed(self, event: dict[str, Any], _: str) -> None:
@@ -281,7 +284,7 @@ class PageSession:
                 await self._or_gone(self.documents.hold())
                 return await self._look(budgets, quiet=False)
             return "blocked"
-        except ChannelError:
+        except (ChannelError, LookupError):
             return "replaced"
         value = answer.get("result", {}).get("value")
         return looking.seen_in(value) if isinstance(value, str) else "replaced"
@@ -291,7 +294,7 @@ class PageSession:
     async def out_of_process_frames(self, session_id: str = "") -> list[tuple[str, str]]:
         """(target id, session id) of the frames of this page that live in processes of their own.
 
-        `session_id` names one of them, to find those below it. Raises CommandFailed, BrowserLost.
+        `session_id` names one of them, to find those below it. Raises CommandFailed, BrowserLost, PageFailed.
         """
         above = session_id or self.session_id
         found: list[tuple[str, str]] = []
@@ -303,18 +306,12 @@ class PageSession:
         self.channel.on("Target.attachedToTarget", on_attached)
         try:
             # the events for the frames that are there come before the answer
-            await self.channel.ask(
-                "Target.setAutoAttach",
-                {
-                    "autoAttach": True,
-                    "waitForDebuggerOnStart": False,
-                    "flatten": True,
-                    "filter": [{"type": "iframe", "exclude": False}],
-                },
-                above,
-            )
+            frames: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
+            frames["filter"] = [{"type": "iframe", "exclude": False}]
+            await self._or_gone(self.channel.ask("Target.setAutoAttach", frames, above))
         finally:
             self.channel.off("Target.attachedToTarget", on_attached)
+            self._frame_sessions += [session for _, session in found]
         return found
 
     async def elements_of(self, target_id: str, session_id: str) -> int:

@@ -87,27 +87,43 @@ def budgets() -> Budgets:
     return BUDGETS
 
 
+OpenProxy = Callable[[], AbstractAsyncContextManager[Any]]
 OpenLadder = Callable[[CrawlSettings], AbstractAsyncContextManager[Ladder]]
 
 
 @pytest.fixture(scope="session")
-def open_ladder(browser_path: Path, proxies: ModuleType) -> OpenLadder:
-    """Opens a capturer of some settings."""
+def open_proxy(proxies: ModuleType) -> OpenProxy:
+    """Opens a proxy that every browser's raw connection leads through, as long as it is open."""
 
     @asynccontextmanager
-    async def opened(settings: CrawlSettings) -> AsyncIterator[Ladder]:
+    async def opened() -> AsyncIterator[Any]:
         endpoint = launch.endpoint
         proxy = await proxies.Proxy.start()
 
         async def proxied(profile_folder: Path) -> str:
-            return proxy.through(await endpoint(profile_folder))
+            return str(proxy.through(await endpoint(profile_folder)))
 
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(launch, "endpoint", proxied)
+            try:
+                yield proxy
+            finally:
+                await proxy.close()
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def open_ladder(browser_path: Path, open_proxy: OpenProxy) -> OpenLadder:
+    """Opens a capturer of some settings."""
+
+    @asynccontextmanager
+    async def opened(settings: CrawlSettings) -> AsyncIterator[Ladder]:
         supervisor = Supervisor(browser_path, settings)
         fetcher = Fetcher("ladder")
         robots = Robots("remote", settings.budgets.permission, fetcher)
         pool = ProcessPool(1)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(launch, "endpoint", proxied)
+        async with open_proxy() as proxy:
             try:
                 yield Ladder(proxy, settings, supervisor, PageCapturer(settings, supervisor, robots, pool))
             finally:
@@ -115,6 +131,5 @@ def open_ladder(browser_path: Path, proxies: ModuleType) -> OpenLadder:
                 await supervisor.close()
                 await robots.close()
                 await fetcher.close()
-                await proxy.close()
 
     return opened

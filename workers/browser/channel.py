@@ -42,6 +42,8 @@ class _Envelope(msgspec.Struct):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+SESSION_ENDED = "Session with given id not found."
+"""Chromium 156's words for a command to a session that has ended."""
 READ_OVER_CAP = 2
 """A reply of up to so many times the cap is read and refused for itself; one beyond ends the connection, unread."""
 
@@ -111,12 +113,13 @@ class Channel(WSListener):
         """Sends a command whose reply nobody waits for; a browser that is gone shows elsewhere."""
         self.post(method, params, session).add_done_callback(_ignore)
 
-    def forget(self, session: str) -> None:
-        """Gives up all that a session was asked and has not answered: of one that has ended it never comes."""
+    def session_ended(self, session: str) -> None:
+        """Fails all that a session was asked and has not answered: of one that has ended no answer comes any more."""
         own = _tail(session)
-        for future, _, tail in tuple(self._waiting.values()):
-            if tail == own:
-                future.cancel()
+        for future, method, tail in tuple(self._waiting.values()):
+            if tail == own and not future.done():
+                future.set_exception(CommandFailed(method, 0, SESSION_ENDED))
+                forget(future)
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Sends a command and returns its parsed `result`; for small replies only."""

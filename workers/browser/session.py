@@ -64,7 +64,7 @@ class PageSession:
         self._page = page
         self._held: Document | None = None
         self._deadline = math.inf
-        self._frame_sessions: list[str] = []
+        self._frame_sessions: dict[str, str] = {}
         self._gone: asyncio.Future[PageFailed] = asyncio.get_running_loop().create_future()
         self.documents = Documents(channel, session_id, target_id, self._caps, self.visit, self._fail)
         self._unasked = Unasked(channel, context, page, session_id, context_id, self._caps, self.visit, self._fail)
@@ -89,18 +89,22 @@ class PageSession:
         self._unasked.stop()
         self.channel.off("Target.targetCrashed", self._on_crashed)
         self.channel.off("Target.detachedFromTarget", self._on_detached)
-        for session in (self.session_id, *self._frame_sessions):
-            self.channel.forget(session)
+        for session in (self.session_id, *self._frame_sessions.values()):
+            self.channel.session_ended(session)
         self._gone.cancel()
 
     def _on_crashed(self, event: dict[str, Any], _: str) -> None:
         if event.get("targetId") == self.target_id:
             self._fail(PageFailed("renderer_crash", "the renderer process died"))
+        elif event.get("targetId") in self._frame_sessions:
+            self.channel.session_ended(self._frame_sessions[event["targetId"]])
 
     def _on_detached(self, event: dict[str, Any], _: str) -> None:
         # a command that was under way when the page closed is never answered
         if event.get("sessionId") == self.session_id:
             self._fail(PageFailed("page_closed", "the page closed itself"))
+        elif event.get("sessionId") in self._frame_sessions.values():
+            self.channel.session_ended(event["sessionId"])
 
     def _fail(self, failure: PageFailed) -> None:
         if not self._gone.done():
@@ -197,7 +201,8 @@ class PageSession:
             if not ended:
                 # documents that are replaced before they have loaded are not waited for one by one
                 return "load_cap", None
-        return "redirects_cap", None
+        # else each look failed, and not for a document that took the place of another
+        return ("redirects_cap" if documents.count > self._caps.client_redirects else "blocked"), None
 
     async def _unblock(self, budgets: Budgets) -> looking.Seen | None:
         self.unblock()
@@ -311,7 +316,7 @@ class PageSession:
             await self._or_gone(self.channel.ask("Target.setAutoAttach", frames, above))
         finally:
             self.channel.off("Target.attachedToTarget", on_attached)
-            self._frame_sessions += [session for _, session in found]
+            self._frame_sessions.update(found)
         return found
 
     async def elements_of(self, target_id: str, session_id: str) -> int:

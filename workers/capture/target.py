@@ -19,7 +19,7 @@ from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed,
 from schemas.outcomes import Stage, StageOutcome
 from schemas.records import StageResult
 from schemas.settings import Budgets
-from workers.browser.channel import Reply
+from workers.browser.channel import SESSION_ENDED, Reply
 from workers.browser.session import PageSession
 from workers.browser.spool import Spooled, buffer_of, size_of
 from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes, is_too_deep
@@ -331,7 +331,7 @@ class TargetTaker:
         try:
             return reply.result()
         except CommandFailed as error:
-            if "Session with given id not found" in error.message or "Target closed" in error.message:
+            if SESSION_ENDED in error.message or "Target closed" in error.message:
                 raise PageFailed("page_closed", str(error)) from error
             raise
 

@@ -39,6 +39,7 @@ BUDGETS = Budgets(
     close=timedelta(seconds=2),
 )
 """Short, for what never comes, and far above what a small page takes."""
+ENDPOINT = launch.endpoint
 IDLE_FOLDER = {"profile", "owner.json", "owner.lock"}
 
 
@@ -97,11 +98,10 @@ def open_proxy(proxies: ModuleType) -> OpenProxy:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Any]:
-        endpoint = launch.endpoint
         proxy = await proxies.Proxy.start()
 
         async def proxied(profile_folder: Path) -> str:
-            return str(proxy.through(await endpoint(profile_folder)))
+            return str(proxy.through(await ENDPOINT(profile_folder)))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(launch, "endpoint", proxied)

@@ -176,56 +176,6 @@ async def test_a_reply_of_300_mb_far_over_the_cap_ends_the_browser(open_ladder, 
         assert ladder.supervisor.launches == 2
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def apart(open_ladder, budgets) -> AsyncIterator[Any]:
-    """A capturer whose browser shows frames of other sites in processes of their own."""
-    async with open_ladder(CrawlSettings(budgets=budgets, site_per_process=True)) as made:
-        yield made
-
-
-def framed(site: Any, open_site: Any) -> str:
-    other = open_site("127.0.0.2")
-    inside = other.page("/in", "<button>inside</button>")
-    return str(site.page("/", f"{PAGE}<iframe src={inside}></iframe><p>after</p>"))
-
-
-async def test_a_frame_of_another_process_that_answers_no_snapshot_keeps_its_outline(apart, proxies, site, open_site):
-    apart.proxy.clear()
-    apart.proxy.fault("DOMSnapshot.captureSnapshot", proxies.error("Internal error"), after=1)
-    record = await apart.capture(framed(site, open_site))
-    assert (record.outcome, record.listing["degradations"]) == ("ok", ["snapshot_failed"])
-    assert "Press" in record.listing["listing"]
-    assert "button: inside" in record.listing["outline"]
-    await next_is_whole(apart, site)
-
-
-@pytest.mark.parametrize("how", ["detached", "crashed"])
-@pytest.mark.parametrize(
-    "method", ["Page.createIsolatedWorld", "Page.getFrameTree", "DOMSnapshot.captureSnapshot", "DOM.getDocument"]
-)
-async def test_a_frame_of_another_process_that_goes_in_the_middle_costs_itself_only(
-    apart, proxies, site, open_site, method, how
-):
-    """The page and its other frames are whole, and nothing waits for the answers that never come (pains 18, 20)."""
-    apart.proxy.clear()
-
-    async def detach(exchange: Any) -> None:
-        main = next(command["sessionId"] for command in apart.proxy.asked if command["method"] == "Page.getFrameTree")
-        remove = {"expression": "document.querySelector('iframe').remove()"}
-        await exchange.line.ask("Runtime.evaluate", remove, main)
-
-    fault = proxies.first(detach) if how == "detached" else proxies.crash
-    rule = apart.proxy.fault(method, fault, after=1, times=1, at_once=False)
-    record = await apart.capture(framed(site, open_site))
-    assert rule.hits == 1
-    assert (record.outcome, record.listing["degradations"]) == ("ok", ["frame_lost"])
-    assert "Press" in record.listing["listing"]
-    assert "inside" not in record.listing["listing"]
-    assert "button: Press" in record.listing["outline"]
-    assert "timeout" not in stages(record).values()
-    await next_is_whole(apart, site)
-
-
 async def test_a_crawl_goes_on_after_every_fault(open_proxy, proxies, browser_path, site, tmp_path, budgets):
     """One page in three loses something else; each has one outcome, and the pages between them are whole."""
     settings = CrawlSettings(budgets=budgets)

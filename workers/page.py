@@ -108,6 +108,7 @@ class PageCapturer:
         guard: Guard | None = None,
     ) -> None:
         self._settings = settings
+        self._settings_hash = settings.hash()
         self._supervisor = supervisor
         self._robots = robots
         self._pool = pool
@@ -330,7 +331,7 @@ class PageCapturer:
             "user_agent": user_agent_of(facts.user_agent, profile.user_agent, self._policy) if facts else None,
             "pagestate_version": PAGESTATE_VERSION,
             "schema_version": SCHEMA_VERSION,
-            "settings_hash": settings.hash(),
+            "settings_hash": self._settings_hash,
             "serializer": listing_serializer.NAME,
             "serializer_version": listing_serializer.VERSION,
             "playwright_version": facts.playwright_version if facts else None,

@@ -51,7 +51,8 @@ def without_outline(*arguments: Any) -> process.Processed:
 
 
 async def run(urls: list[str], repeats: int, folder: Path) -> None:
-    settings = CrawlSettings()
+    # as in bench.py: full batches
+    settings = CrawlSettings(lanes=1)
     pools = {"with": ProcessPool(1), "without": PoolWithoutOutline(1)}
     supervisor = Supervisor(find_browser(os.environ.get("PAGESTATE_BROWSER", "")), settings)
     facts = await supervisor.facts()

@@ -296,7 +296,7 @@ class PageCapturer:
         return columns
 
     def _record(self, batch: Batch, page: _Page, outcome: Outcome, detail: str | None) -> PageRecord:
-        settings, profile, visit, processed = self._settings, page.profile, page.visit, page.processed
+        profile, visit, processed = page.profile, page.visit, page.processed
         key = page.planned.url_key
         # what never was captured did without nothing; how often it was interrupted stays of interest
         degradations: set[Degradation] = visit.degradations & INTERRUPTIONS

@@ -28,14 +28,14 @@ from workers.permission import Robots
 from workers.pool import ProcessPool
 
 BUDGETS = Budgets(
-    context=timedelta(seconds=5),
-    navigate=timedelta(seconds=5),
-    load=timedelta(seconds=3),
-    settle=timedelta(seconds=1),
-    payload=timedelta(seconds=2),
-    retry=timedelta(seconds=1),
-    needed=timedelta(seconds=4),
-    page=timedelta(seconds=15),
+    context=timedelta(seconds=8),
+    navigate=timedelta(seconds=10),
+    load=timedelta(seconds=5),
+    settle=timedelta(seconds=4),
+    payload=timedelta(seconds=3),
+    retry=timedelta(seconds=2),
+    needed=timedelta(seconds=6),
+    page=timedelta(seconds=25),
     close=timedelta(seconds=2),
 )
 """Short, for what never comes, and far above what a small page takes."""

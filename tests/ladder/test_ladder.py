@@ -90,7 +90,7 @@ async def test_through_the_proxy_a_page_is_whole(ladder, site):
 async def test_without_accessibility_trees_a_page_keeps_everything_else(ladder, proxies, site, how):
     """Trees that are late, lost, refused or cut off cost themselves alone (pains 19, 21)."""
     fault = {
-        "late": proxies.delay(3),
+        "late": proxies.delay(4),
         "never": proxies.drop,
         "failed": proxies.error("Internal error"),
         "cut": proxies.truncate(),
@@ -122,7 +122,7 @@ async def test_one_failing_tree_of_five_costs_its_frame_only(ladder, proxies, si
 
 async def test_one_late_tree_of_five_costs_its_frame_only(ladder, proxies, site):
     """What came in time is kept, and the late answer lands nowhere (pain 21)."""
-    ladder.proxy.fault("Accessibility.getFullAXTree", proxies.delay(3), after=4, times=1)
+    ladder.proxy.fault("Accessibility.getFullAXTree", proxies.delay(4), after=4, times=1)
     record = await ladder.capture(five_frames(site))
     assert (record.outcome, record.listing["degradations"]) == ("ok", ["ax_partial"])
     assert detail(record, "ax_tree") == "4 of 5 frames, 1 late, 0 failed"

@@ -109,7 +109,7 @@ LISTINGS = pa.schema(
         pa.field("hydrated_nodes", pa.int64()),  # cut-off nodes whose children were filled in
         _required("surrogates_replaced", pa.int64()),
         _required("secrets_masked", pa.int64()),
-        _required("payload_bytes", pa.int64()),  # of all raw payloads
+        _required("payload_bytes", pa.int64()),  # of all payloads, with their secrets masked
         _required("dialogs", pa.int64()),
         _required("popups", pa.int64()),
         _required("downloads", pa.int64()),  # refused

@@ -76,7 +76,7 @@ def process_page(taken: Sequence[Taken], settings: CrawlSettings, secrets: Seque
 
 def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[str], started: float) -> Processed:
     raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
-    size = sum(memoryview(p.data).nbytes for p in raw.payloads)
+    size = _bytes_of(raw)
     raw, repeated = mask_repeated(raw, secrets)
     degradations: set[Degradation] = set()
     reasons: list[str] = []
@@ -103,6 +103,8 @@ def _made_of(raw: Capture, row: Row, repeated: int, settings: CrawlSettings, sta
         return Processed(row, error=str(error), senseless=error.kind)
     masked += repeated
     row["secrets_masked"] = masked
+    # what is stored, so that nobody subtracts the length of a secret from it
+    row["payload_bytes"] = _bytes_of(capture)
     captures = encode_capture(capture) if settings.store_captures else []
     stages: list[StageResult] = []
     degradations: set[Degradation] = {"secrets_masked"} if masked else set()
@@ -141,6 +143,10 @@ def _made_of(raw: Capture, row: Row, repeated: int, settings: CrawlSettings, sta
         listing is not None and looks_empty(listing),
         signals=signals,
     )
+
+
+def _bytes_of(capture: Capture) -> int:
+    return sum(memoryview(payload.data).nbytes for payload in capture.payloads)
 
 
 def _outline(

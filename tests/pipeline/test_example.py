@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
+from scheduler.verify import verify
 from schemas.capture import PAYLOAD_KINDS
 from schemas.identifiers import page_id
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
@@ -97,8 +98,13 @@ def test_captures_hold_every_kind_in_the_order_asked(example_crawl):
         ], url  # fmt: skip
         frames = 4 if "frames" in url else 1
         assert kinds.count("ax_tree") == frames or "frames" in url
-        assert row["payload_bytes"] >= sum(c["raw_bytes"] for c in of_page) // 2
+        assert row["payload_bytes"] == sum(c["raw_bytes"] for c in of_page)
     assert seen == set(PAYLOAD_KINDS)
+
+
+def test_what_was_stored_passes_verify_pages_with_secrets_included(example_crawl):
+    assert any(row["secrets_masked"] for row in example_crawl.rows().values())
+    assert verify(example_crawl.store).problems == []
 
 
 def test_the_deep_page_comes_by_the_ladder_whole(example_crawl, example_site):

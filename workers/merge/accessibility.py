@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,36 +25,43 @@ class AxTree:
 class AxTrees:
     """The accessibility nodes of a page, all frames of a target one after the other.
 
-    replaced     lone surrogates that were replaced
+    whole      True decodes all that the outline needs of a node at once, False what the listing does; what the other
+               one needs is there all the same, for a second decoding
+    replaced   lone surrogates that were replaced
     """
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, *, whole: bool) -> None:
         self.nodes: list[AxNode | RawAxNode] = []
         self.replaced = 0
-        self._trees: dict[int, tuple[Payload, AxTree | None]] = {}
         self._capture = capture
+        self._whole = whole
+        self._trees: dict[int, tuple[Payload, AxTree | None]] = {}
 
     def add(self, target: int) -> NDArray[np.int64]:
         """Decode the nodes of a target; their backend node ids, NO_ID without."""
         columns = [np.zeros(0, np.int64)]
         for payload in self._capture.of("ax_tree", target):
-            found: list[AxNode] | list[RawAxNode]
-            tree = None
-            try:
-                decoded, count = decode(AX_DECODER, payload)
-                found = decoded.nodes
-                columns.append(int64_column([node.backendDOMNodeId for node in found]))
-                tree = AxTree(decoded.nodes, columns[-1])
-            except PayloadError:
+            tree, count = self._decode(payload) if self._whole else (None, 0)
+            if tree is not None:
+                self.nodes += tree.nodes
+                columns.append(tree.backend_node_id)
+            else:
                 raw, count = decode(RAW_AX_DECODER, payload)
-                found = raw.nodes
-                columns.append(int64_column([node.backendDOMNodeId for node in found]))
-            self._trees[id(payload)] = payload, tree
-            self.nodes += found
+                self.nodes += raw.nodes
+                columns.append(int64_column([node.backendDOMNodeId for node in raw.nodes]))
             self.replaced += count
         return np.concatenate(columns)
 
     def of(self, payload: Payload) -> AxTree | None:
-        """The tree of a payload; None where something makes no sense in it, or it is none of this page."""
+        """The tree of a payload; None if something in it makes no sense to the outline."""
         known = self._trees.get(id(payload))
-        return None if known is None else known[1]
+        return self._decode(payload)[0] if known is None else known[1]
+
+    def _decode(self, payload: Payload) -> tuple[AxTree | None, int]:
+        tree, count = None, 0
+        with suppress(PayloadError):
+            decoded, count = decode(AX_DECODER, payload)
+            tree = AxTree(decoded.nodes, int64_column([node.backendDOMNodeId for node in decoded.nodes]))
+        # with the payload, so that no other one gets its identity
+        self._trees[id(payload)] = payload, tree
+        return tree, count

@@ -41,11 +41,12 @@ EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
 LISTENER_TYPES = frozenset({"click", "mousedown", "mouseup", "pointerdown", "pointerup"})
 
 
-def merge(capture: Capture) -> PageTree:
+def merge(capture: Capture, *, outlined: bool = False) -> PageTree:
     """The page tree of a capture; PayloadError if a payload that is needed is missing or malformed.
 
     Needed: a `dom_document` of target 0. A target without a layout snapshot has no records, without accessibility
-    payloads no roles, without listeners no listener flags.
+    payloads no roles, without listeners no listener flags. `outlined` tells that an outline will be made of the tree
+    too, so that one decoding of the accessibility payloads is enough for both.
     """
     targets, replaced = _targets(capture)
     flat, count = documents(capture, targets)
@@ -57,7 +58,7 @@ def merge(capture: Capture) -> PageTree:
     nodes.clear()  # the decoded document is the largest thing in memory; the other payloads come after it
     layout = _Layout(columns.count)
     ax = np.full(columns.count, -1, np.int32)
-    ax_trees = AxTrees(capture)
+    ax_trees = AxTrees(capture, whole=outlined)
     listens = np.zeros(columns.count, np.bool_)
     out = []
     metrics = None

@@ -136,6 +136,7 @@ class PageTree:
     surrogates_replaced: int
     plain: Plain
     _attributes: dict[int, dict[str, str]] = field(default_factory=dict, repr=False)
+    _roles: dict[bytes, str | None] = field(default_factory=dict, repr=False)
     _properties: dict[bytes, list[tuple[str, object]]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -202,7 +203,17 @@ class PageTree:
     def ax_role(self, node: int) -> str | None:
         """The role's value as Chromium gives it."""
         row = self.plain.ax[node]
-        return self._ax_text(row, "role", self.ax_trees.nodes[row].role) if row >= 0 else None
+        if row < 0:
+            return None
+        held = self.ax_trees.nodes[row].role
+        if not isinstance(held, Raw):
+            return held.value if held is not None else None
+        raw = bytes(held)  # the same few texts over and over
+        try:
+            return self._roles[raw]
+        except KeyError:
+            known = self._roles[raw] = self._ax_text(row, "role", held)
+            return known
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""

@@ -88,12 +88,12 @@ def _entries(ordinal: int, paths: FramePaths, excluded: Mask | None) -> Iterable
 def serialize_outline(
     capture: Capture, options: OutlineOptions | None = None, *, tree: PageTree | None = None
 ) -> Outline:
-    """The outline of a capture; `tree` spares the merge if the caller has it already.
+    """The outline of a capture; `tree` spares the merge if the caller has it already, best merged as `outlined`.
 
     PayloadError if a payload is malformed. A frame that is not there whole says so in its status; its neighbours stay.
     """
     options = options or OUTLINE_OPTIONS
-    tree = tree if tree is not None else merge(capture)
+    tree = tree if tree is not None else merge(capture, outlined=True)
     return _Page(capture, tree, options).outline()
 
 
@@ -234,6 +234,8 @@ class _Page:
 
 def _ids(part: _Part) -> list[str]:
     ordinal = part.frame.ordinal
+    if None not in part.rows.backend_node_id:
+        return [f"{ordinal}-{node}" for node in part.rows.backend_node_id]
     return [
         ax_id if node is None else f"{ordinal}-{node}"
         for ax_id, node in zip(part.rows.ax_id, part.rows.backend_node_id, strict=True)

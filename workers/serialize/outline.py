@@ -93,8 +93,15 @@ def serialize_outline(
     PayloadError if a payload is malformed. A frame that is not there whole says so in its status; its neighbours stay.
     """
     options = options or OUTLINE_OPTIONS
-    tree = tree if tree is not None else merge(capture, outlined=True)
+    if tree is None:
+        # only a selector looks at something that the layout snapshot tells: a field's live value
+        selects = options.focus is not None or options.ignore
+        tree = merge(capture if selects else _without_layout(capture), outlined=True)
     return _Page(capture, tree, options).outline()
+
+
+def _without_layout(capture: Capture) -> Capture:
+    return Capture(tuple(p for p in capture.payloads if p.kind != "layout_snapshot"))
 
 
 @dataclass(frozen=True, slots=True)

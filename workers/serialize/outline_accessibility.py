@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import itemgetter
@@ -104,9 +104,11 @@ class _Frame:
         roles = self.roles = ["" if (held := ax.role) is None else held.value or "" for ax in ax_nodes]
         names = self.names = ["" if (held := ax.name) is None else held.value or "" for ax in ax_nodes]
         self._properties()
-        special = np.nonzero((self.places >= 0) & nodes.special[self.places])[0]
-        for i, place in zip(special.tolist(), self.places[special].tolist(), strict=True):
-            if not nodes.is_plain_input(place):
+        for i, place in self._where(nodes.special):
+            roles[i] = self._special_role(place, roles[i])
+        for i, place in self._where(nodes.inputs):
+            raw = bytes(nodes.tree.attributes_raw[place])
+            if b'"file"' in raw or b"\\" in raw:  # the others need no decoding
                 roles[i] = self._special_role(place, roles[i])
         known = {role: role.lower() in STRUCTURAL for role in set(roles)}
         structural = self.structural = list(map(known.__getitem__, roles))
@@ -119,6 +121,11 @@ class _Frame:
         ids = self.ids if len(kept) == len(ax_nodes) else [self.ids[i] for i in kept]
         self.row_of = dict(zip(ids, kept, strict=True))
         self.kept = kept if len(self.row_of) == len(kept) else sorted(self.row_of.values())
+
+    def _where(self, mask: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+        """The rows whose node is marked, and the node."""
+        rows = np.nonzero((self.places >= 0) & mask[self.places])[0]
+        return zip(rows.tolist(), self.places[rows].tolist(), strict=True)
 
     def _special_role(self, place: int, role: str) -> str:
         nodes = self.nodes
@@ -267,7 +274,10 @@ class _Frame:
         out.node = places.tolist()
         out.control_part = (self.nodes.control_parts[places] & (places >= 0)).tolist()
         out.role = list(pick(self.roles))
-        out.name = [clean(name) if name else None for name in pick(self.names)]
+        out.name = [
+            (name.strip(JS_WHITESPACE) if name.isascii() else clean(name)) if name else None
+            for name in pick(self.names)
+        ]
         flags = self.flags
         out.flags = [flags.get(i, 0) for i in order] if flags else [0] * len(order)
 

@@ -87,8 +87,9 @@ def _shown(nodes: Iterable[AxNode], tree: PageTree) -> dict[int, Properties] | N
     if lists is None:
         return None
     # what is the same text is one list
-    silent = {id(told) for told in lists if SHOWN_PROPERTIES.isdisjoint([name for name, _ in told])}
-    return {id(raw): told for raw, told in zip(raws, lists, strict=True) if id(told) not in silent}
+    each = {id(told): told for told in lists}
+    shown = {key for key, told in each.items() if any(name in SHOWN_PROPERTIES for name, _ in told)}
+    return {id(raw): told for raw, told in zip(raws, lists, strict=True) if id(told) in shown}
 
 
 def below(nodes: Sequence[AxNode], backend_node_id: int) -> list[AxNode] | None:

@@ -34,8 +34,8 @@ class OutlineNodes:
     """The nodes of one page tree.
 
     document    the document node that each node belongs to
-    inputs      marks `input`
-    special     marks nodes whose role the index can change: these, scrollable ones, `html`
+    special     marks nodes whose role the index changes: scrollable ones, `html`
+    inputs      marks the other ones that can be a field for files, whose role it changes too
     """
 
     def __init__(self, tree: PageTree) -> None:
@@ -50,9 +50,10 @@ class OutlineNodes:
             self.document[node : tree.subtree_end[node]] = node
         tag_ids = np.array([self.tags.index(tag) for tag in self.tags], np.int64)[tree.name]
         self._step_texts, self._step = self._steps(tag_ids)
-        self.inputs: NDArray[np.bool_] = np.array([tag == "input" for tag in self.tags], np.bool_)[tree.name]
         pages: NDArray[np.bool_] = np.array([tag == "html" for tag in self.tags], np.bool_)[tree.name]
-        self.special = tree.scrollable | self.inputs | pages
+        inputs: NDArray[np.bool_] = np.array([tag == "input" for tag in self.tags], np.bool_)[tree.name]
+        self.special = tree.scrollable | pages
+        self.inputs = inputs & ~self.special
         self._by_id: dict[int, tuple[I64, I64]] = {}
         self._order: I64 | None = None
 
@@ -91,13 +92,6 @@ class OutlineNodes:
             kind = self.tree.attributes(node).get("type")
             return f"input, {kind}" if kind else tag
         return tag
-
-    def is_plain_input(self, node: int) -> bool:
-        """Whether it is an input that its attributes, undecoded, show to be none for files; most of them are."""
-        if not self.inputs[node] or self.tree.scrollable[node]:
-            return False
-        raw = bytes(self.tree.attributes_raw[node])
-        return b'"file"' not in raw and b"\\" not in raw
 
     @cached_property
     def control_parts(self) -> NDArray[np.bool_]:

@@ -113,7 +113,7 @@ def _made_of(raw: Capture, row: Row, repeated: int, settings: CrawlSettings, sta
     options = ListingOptions.of(settings.listing)
     listing: Listing | None = None
     try:
-        tree = _timed("merge", started, stages, lambda: merge(capture), len)
+        tree = _timed("merge", started, stages, lambda: merge(capture, outlined=True), len)
         # without a layout snapshot there is no listing, but document and accessibility still make an outline
         if next(capture.of("layout_snapshot"), None) is not None:
             listing = _timed(

@@ -61,7 +61,7 @@ class Crawl:
     driver: list[int] = field(default_factory=list)
 
     def slope_kb(self) -> float:
-        """By so much the memory of our processes grows with a page, in KB; the driver, which is the browser's, apart."""
+        """By so much the memory of our processes grows with a page, in KB; the browser's driver apart."""
         return _slope_kb(self.python)
 
     def driver_slope_kb(self) -> float:

@@ -48,6 +48,8 @@ class Processed:
     is_empty: bool = False
     error: str | None = None
     signals: PageSignals = field(default_factory=PageSignals)
+    owners: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By target the element that shows it: its target and backend node id."""
 
 
 EMPTY_DOCUMENT_NODES = 6
@@ -119,11 +121,18 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[
         frozenset(degradations | without),
         listing is not None and looks_empty(listing),
         signals=signals,
+        owners=_owners(tree),
     )
 
 
 def _bytes_of(capture: Capture) -> int:
     return sum(memoryview(payload.data).nbytes for payload in capture.payloads)
+
+
+def _owners(tree: PageTree) -> dict[int, tuple[int, int]]:
+    roots = {ordinal: target.root for ordinal, target in enumerate(tree.targets) if target.root > 0}
+    shown_by = {ordinal: int(tree.parent[root]) for ordinal, root in roots.items()}
+    return {ordinal: (int(tree.target[n]), int(tree.backend_node_id[n])) for ordinal, n in shown_by.items()}
 
 
 def _outline(

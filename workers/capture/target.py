@@ -82,7 +82,7 @@ class TargetTaker:
         finally:
             kept = {id(taken.data) for taken in self._taking.payloads}
             for reply in (snapshot, *others):
-                _give_up(reply, kept)
+                give_up(reply, kept)
 
     # the payloads
 
@@ -232,7 +232,7 @@ class TargetTaker:
                 )
             if not reply.done():
                 late += 1
-                _give_up(reply)
+                give_up(reply)
                 continue
             error = reply.exception()
             if isinstance(error, BrowserLost):
@@ -299,10 +299,10 @@ class TargetTaker:
         try:
             await self._or_gone([reply], seconds)
         except BaseException:
-            _give_up(reply)
+            give_up(reply)
             raise
         if not reply.done():
-            _give_up(reply)
+            give_up(reply)
             begun = time.perf_counter() - seconds
             self._stage(stage, "timeout", begun)
             raise PageFailed("capture_timeout", f"no {stage} within {seconds:.1f} s")
@@ -369,7 +369,7 @@ def frame_ids(tree: Reply) -> list[str]:
     return [frame["id"] for frame in frames_in(tree)]
 
 
-def _give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
+def give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
     """Forgets a reply that has not come, notes a failure that nobody asked about, removes a file that nobody kept."""
     if not reply.done():
         reply.cancel()

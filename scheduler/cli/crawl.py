@@ -17,6 +17,7 @@ import click
 from scheduler.cli.engine_options import EngineGiven, engine_options
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from scheduler.cli.profiles import profiles_of
+from scheduler.cli.screenshot_options import screenshot_options, screenshot_settings
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import PlannedPage
 from schemas.errors import SeedError, SettingError
@@ -110,6 +111,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @engine_options
 @listing_options
+@screenshot_options
 @_budget_options
 def command(
     seeds: tuple[str, ...],
@@ -149,6 +151,7 @@ def command(
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
     listing, outline = listing_settings(others), outline_settings(others)
+    screenshot = screenshot_settings(others)
     budgets = {name.removeprefix("budget_"): value for name, value in others.items() if name.startswith("budget_")}
     settings = replace(
         _DEFAULTS,
@@ -156,6 +159,7 @@ def command(
         budgets=budgets_from({name: value for name, value in budgets.items() if value is not None}),
         listing=listing,
         outline=outline,
+        screenshot=screenshot,
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,

@@ -91,7 +91,7 @@ def _row(
         if rect is not None:
             boxes.append(Box(number, on_picture(rect)))
     data = base64.b64decode(_ANSWER.decode(buffer_of(picture.reply)).data)
-    drawn = draw(data, covers, boxes, settings.format, settings.max_bytes)
+    drawn = draw(data, covers, boxes, settings.format, settings.max_bytes, clip.scale)
     return {
         "area": settings.area,
         "format": settings.format,

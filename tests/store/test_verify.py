@@ -55,8 +55,8 @@ def pictured(records: list[Any], image: bytes, told: bytes) -> list[Any]:
     """The records, the first of which has a picture, and says that its hash is that of `told`."""
     row = {
         "area": "viewport", "format": "png", "width": 1, "height": 1, "scale": 1.0, "x": 0.0, "y": 0.0,
-        "page_width": 1.0, "page_height": 1.0, "cut": False, "boxes": 0, "covered": 0, "bytes": len(image), "image": image,
-        "sha256": hashlib.sha256(told).hexdigest(),
+        "page_width": 1.0, "page_height": 1.0, "cut": False, "boxes": 0, "covered": 0, "bytes": len(image),
+        "image": image, "sha256": hashlib.sha256(told).hexdigest(),
     }  # fmt: skip
     stage = StageResult("screenshot", "ok", 1.0, 2.0)
     return [replace(records[0], screenshots=[row], stages=[*records[0].stages, stage]), *records[1:]]

@@ -56,7 +56,7 @@ def _secret_fields(places: Places, secrets: Sequence[str]) -> set[Node]:
             tag = tag_of(document.tag(node))
             kind = next((value.strip().lower() for name, value in attributes if name.lower() == "type"), "")
             is_shown = bool(values.get(node)) or tag == "select" or (tag == "input" and kind not in TEXT_TYPES)
-            repeats = any(secret in values.get(node, "") for secret in secrets)
+            repeats = _tells(values.get(node, ""), secrets)
             if (is_shown and is_secret(tag, attributes)) or repeats:
                 found.add((document.target, nodes.backendNodeId[node]))
     return found
@@ -65,7 +65,7 @@ def _secret_fields(places: Places, secrets: Sequence[str]) -> set[Node]:
 def _texts(places: Places, secrets: Sequence[str]) -> list[Rect]:
     found: list[Rect] = []
     for document in places.documents:
-        telling = {i for i, text in enumerate(document.strings) if any(secret in text for secret in secrets)}
+        telling = {i for i, text in enumerate(document.strings) if _tells(text, secrets)}
         if telling:
             layout = document.document.layout
             found += [
@@ -74,3 +74,9 @@ def _texts(places: Places, secrets: Sequence[str]) -> list[Rect]:
                 if text in telling
             ]
     return found
+
+
+def _tells(text: str, secrets: Sequence[str]) -> bool:
+    """Whether a text holds a secret, in whatever case a style sheet may show it (CSS Text 3, 2.1)."""
+    folded = text.casefold()
+    return any(secret.casefold() in folded for secret in secrets)

@@ -296,3 +296,12 @@ def budgets_from(overrides: Mapping[str, float]) -> Budgets:
                 f"The budget {name} is {seconds} s; give {MIN_BUDGET_SECONDS} to {MAX_BUDGET_SECONDS} seconds."
             )
     return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})
+
+
+def caps_from(overrides: Mapping[str, int]) -> Caps:
+    """The default caps with some replaced; an unknown name is an error that tells those that there are."""
+    known = [f.name for f in fields(Caps)]
+    for name in overrides:
+        if name not in known:
+            raise SettingError(f"There is no cap named {name}; known are {', '.join(known)}.")
+    return Caps(**overrides)

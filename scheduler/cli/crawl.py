@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from scheduler.cli.cap_options import cap_option, caps_of
 from scheduler.cli.engine_options import EngineGiven, engine_options
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from scheduler.cli.profiles import profiles_of
@@ -112,6 +113,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @engine_options
 @listing_options
 @screenshot_options
+@cap_option
 @_budget_options
 def command(
     seeds: tuple[str, ...],
@@ -134,6 +136,7 @@ def command(
     policy_file: str | None,
     allow_private: bool,
     as_json: bool,
+    caps: tuple[str, ...],
     **others: Any,
 ) -> int:
     """Capture SEEDS into a store.
@@ -160,6 +163,7 @@ def command(
         listing=listing,
         outline=outline,
         screenshot=screenshot,
+        caps=caps_of(caps),
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,

@@ -55,6 +55,10 @@ def test_defaults_in_the_table_are_the_defaults() -> None:
     assert f"| `concurrency` | `--concurrency` | {RunSettings().concurrency} |" in README
 
 
+def test_every_cap_is_given_by_its_name() -> None:
+    assert all(f"`--cap {f.name}=N`" in README for f in fields(Caps))
+
+
 def test_every_option_of_crawl_is_in_the_readme() -> None:
     command = cli.get_command(None, "crawl")  # type: ignore[arg-type]  # our group does not look at its context
     assert command is not None

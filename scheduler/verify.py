@@ -19,6 +19,7 @@ from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from workers.store import (
     ObjectStore,
+    check_screenshot,
     committed_batch_ids,
     decode_capture,
     markers,
@@ -137,6 +138,8 @@ def _contents_problems(
         elements = _by_page(store, "selector_maps", marker)
         stages = _by_page(store, "stage_metrics", marker)
         captures = _captures(store, marker)
+        pictures = _pictures(store, marker)
+        pictured = _pictured(store, marker)
     except StoreDamaged as error:
         yield str(error)
         return
@@ -152,9 +155,20 @@ def _contents_problems(
     for row in rows:
         if row["page_id"] != page_id(crawl, batch.round, row["url_key"], row["profile"]):
             yield f"{what} has a row of {row['url_key']} with another page's id; restore its files from a copy."
-    for table, counted in ("selector_maps", elements), ("stage_metrics", stages), ("captures", Counter(captures)):
+    for table, counted in (
+        ("selector_maps", elements),
+        ("stage_metrics", stages),
+        ("captures", Counter(captures)),
+        ("screenshots", pictures),
+    ):
         for stranger in sorted(counted.keys() - ids.keys()):
             yield f"{what} has rows of page {stranger} in {table} but none in listings; restore its files from a copy."
+    for identity in sorted(pictures.keys() | pictured.keys()):
+        if pictures[identity] != pictured[identity] and identity in ids:
+            yield (
+                f"{what} has {pictures[identity]} pictures of {ids[identity]['url_key']}, and by its stages it took"
+                f" {pictured[identity]}; restore its files from a copy."
+            )
     for identity, row in ids.items():
         if row["interactive_elements"] is not None and elements[identity] != row["interactive_elements"]:
             yield (
@@ -170,6 +184,20 @@ def _contents_problems(
 
 def _by_page(store: ObjectStore, table: str, marker: Marker) -> Counter[str]:
     return Counter(read_table(store, table, ["page_id"], of=[marker])["page_id"].to_pylist())  # type: ignore[arg-type]  # a table's name
+
+
+def _pictures(store: ObjectStore, marker: Marker) -> Counter[str]:
+    """How many pictures each page has, after every hash was compared. Raises StoreDamaged."""
+    rows = read_table(store, "screenshots", ["page_id", "bytes", "sha256", "image"], of=[marker]).to_pylist()
+    for row in rows:
+        check_screenshot(row, f"page {row['page_id']} in {store.where}")
+    return Counter(row["page_id"] for row in rows)
+
+
+def _pictured(store: ObjectStore, marker: Marker) -> Counter[str]:
+    """How many pictures each page has taken, by its stages."""
+    rows = read_table(store, "stage_metrics", ["page_id", "stage", "outcome"], of=[marker]).to_pylist()
+    return Counter(row["page_id"] for row in rows if row["stage"] == "screenshot" and row["outcome"] == "ok")
 
 
 def _captures(store: ObjectStore, marker: Marker) -> dict[str, int]:

@@ -37,6 +37,19 @@ COMPUTED_STYLES: tuple[str, ...] = (
 )
 """The styles asked of DOMSnapshot.captureSnapshot, in this order (browser-use 0.13.14 asks for the same ten)."""
 
+PLACE_STYLES: tuple[str, ...] = (
+    "border-left-width",
+    "border-top-width",
+    "border-right-width",
+    "padding-left",
+    "padding-top",
+    "padding-right",
+    "overflow-x",
+    "overflow-y",
+    "position",
+)
+"""The styles that a snapshot is asked for to place things on a picture by it, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:

@@ -44,3 +44,5 @@ class PageRecord:
     stages: list[StageResult] = field(default_factory=list)
     captures: list[Row] = field(default_factory=list)
     outline_map: list[Row] = field(default_factory=list)
+    screenshots: list[Row] = field(default_factory=list)
+    """One, or none."""

@@ -18,6 +18,8 @@ from schemas.policy import NO_POLICY, Policy
 from schemas.profiles import DESKTOP, Profile
 
 RobotsMode: TypeAlias = Literal["remote", "always"]
+PictureArea: TypeAlias = Literal["off", "viewport", "full"]
+PictureFormat: TypeAlias = Literal["png", "webp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Budgets:
     needed: timedelta = timedelta(seconds=60)
     """How long the two trees that a page cannot do without (snapshot, document) are waited for when they are late:
     nothing is thrown away for being late while the page's other budgets hold."""
+    screenshot: timedelta = timedelta(seconds=15)
+    """Taking the picture, and once more for drawing on it; a late one costs the page nothing else."""
     process: timedelta = timedelta(seconds=120)
     """Merge and serializers together."""
     page: timedelta = timedelta(seconds=120)
@@ -133,6 +137,41 @@ class Caps:
                 raise SettingError(f"The setting caps.{name} is {getattr(self, name)}; give 0 or more.")
 
 
+MAX_PICTURE_SIDE: Final = 16_383
+"""Pixels; no WebP is larger (RFC 9649, section 2.7)."""
+MAX_PICTURE_PIXELS: Final = 64_000_000
+"""A quarter of a GiB while it is drawn on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenshotSettings:
+    """What the picture of a page shows, and how large it may be. Raises SettingError for what no picture can have."""
+
+    area: PictureArea = "off"
+    """`full` is the whole page as far as `max_page_height`, as it is laid out without scrollbars."""
+    format: PictureFormat = "webp"
+    boxes: bool = False
+    """Whether the elements of the listing are framed, with their numbers."""
+    max_page_height: int = 10_000
+    """CSS pixels; what is below is not in the picture of a full page."""
+    max_width: int = 1280
+    """Pixels of the picture, which is made smaller to fit; it is never made larger than the profile shows the page."""
+    max_pixels: int = 8_000_000
+    """Of the picture, width times height; likewise."""
+    max_bytes: int = 4 * 1024 * 1024
+    """Of the encoded picture; likewise."""
+
+    def __post_init__(self) -> None:
+        for name, most in (
+            ("max_page_height", MAX_LISTING_NUMBER),
+            ("max_width", MAX_PICTURE_SIDE),
+            ("max_pixels", MAX_PICTURE_PIXELS),
+            ("max_bytes", MAX_LISTING_NUMBER),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise SettingError(f"The setting screenshot.{name} is {getattr(self, name)}; give 1 to {most}.")
+
+
 @dataclass(frozen=True, slots=True)
 class CrawlSettings:
     """What shapes the rows of a crawl."""
@@ -143,6 +182,7 @@ class CrawlSettings:
     listing: ListingSettings = field(default_factory=ListingSettings)
     outline: OutlineSettings = field(default_factory=OutlineSettings)
     caps: Caps = field(default_factory=Caps)
+    screenshot: ScreenshotSettings = field(default_factory=ScreenshotSettings)
     lanes: int = 64
     batch_size: int = 25
     batch_deadline: timedelta = timedelta(seconds=120)
@@ -154,8 +194,13 @@ class CrawlSettings:
     max_reply_bytes: int = 512 * 1024 * 1024
 
     def as_json(self) -> dict[str, object]:
-        """A JSON object: durations as seconds, nested objects as objects."""
-        plain: dict[str, object] = _plain(asdict(self))
+        """A JSON object: durations as seconds, nested objects as objects.
+
+        A crawl without pictures says nothing of them, as those from before there were any.
+        """
+        plain: dict[str, Any] = _plain(asdict(self))
+        if self.screenshot.area == "off":
+            del plain["screenshot"], plain["budgets"]["screenshot"]
         return plain
 
     @classmethod
@@ -251,3 +296,12 @@ def budgets_from(overrides: Mapping[str, float]) -> Budgets:
                 f"The budget {name} is {seconds} s; give {MIN_BUDGET_SECONDS} to {MAX_BUDGET_SECONDS} seconds."
             )
     return Budgets(**{name: timedelta(seconds=s) for name, s in overrides.items()})
+
+
+def caps_from(overrides: Mapping[str, int]) -> Caps:
+    """The default caps with some replaced; an unknown name is an error that tells those that there are."""
+    known = [f.name for f in fields(Caps)]
+    for name in overrides:
+        if name not in known:
+            raise SettingError(f"There is no cap named {name}; known are {', '.join(known)}.")
+    return Caps(**overrides)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from schemas.version import SCHEMA_VERSION
 
-TableName: TypeAlias = Literal["listings", "selector_maps", "outline_maps", "stage_metrics", "captures"]
+TableName: TypeAlias = Literal["listings", "selector_maps", "outline_maps", "stage_metrics", "captures", "screenshots"]
 TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
 
 _TEXT = pa.large_string()
@@ -198,12 +198,34 @@ CAPTURES = pa.schema(
     ]
 )
 
+SCREENSHOTS = pa.schema(
+    [
+        *_IDENTITY,
+        _required("area", _TEXT),  # viewport | full
+        _required("format", _TEXT),  # png | webp
+        _required("width", pa.int32()),  # px of the picture
+        _required("height", pa.int32()),
+        _required("scale", pa.float64()),  # px of the picture to a CSS px
+        _required("x", pa.float64()),  # CSS px: where in the document its upper left corner is
+        _required("y", pa.float64()),
+        _required("page_width", pa.float64()),  # CSS px of the whole document
+        _required("page_height", pa.float64()),
+        _required("cut", pa.bool_()),  # a full page that was higher than the cap
+        _required("boxes", pa.int32()),  # elements of the listing that were framed
+        _required("covered", pa.int32()),  # fields, texts and frames that were covered, lest they tell a secret
+        _required("bytes", pa.int64()),
+        _required("sha256", _TEXT),  # of the picture, hex
+        _required("image", pa.large_binary()),
+    ]
+)
+
 _SCHEMAS: dict[TableName, pa.Schema] = {
     "listings": LISTINGS,
     "selector_maps": SELECTOR_MAPS,
     "outline_maps": OUTLINE_MAPS,
     "stage_metrics": STAGE_METRICS,
     "captures": CAPTURES,
+    "screenshots": SCREENSHOTS,
 }
 
 

@@ -34,13 +34,15 @@ from workers.browser.spool import size_of
 from workers.browser.supervisor import Supervisor
 from workers.browser.visit import Visit, outcome_of_status
 from workers.browser.watchdog import Watchdog
+from workers.capture.screenshot import take_screenshot
 from workers.capture.take import take
 from workers.capture.taken import Taking
-from workers.credentials import Credentials, masked
+from workers.credentials import Credentials, without_secrets
 from workers.egress.guard import Guard
 from workers.permission import Permission, Robots
 from workers.pool import ProcessPool
 from workers.process import Processed, process_page
+from workers.screenshot.finish import finish_screenshot
 from workers.serialize import listing as listing_serializer
 from workers.serialize.rights import PageSignals, signal_columns
 
@@ -64,6 +66,7 @@ class _Page:
     permission: Permission | None = None
     facts: BrowserFacts | None = None
     processed: Processed | None = None
+    screenshots: list[Row] = field(default_factory=list)
 
     @asynccontextmanager
     async def stage(self, stage: Stage) -> AsyncIterator[None]:
@@ -228,6 +231,7 @@ class PageCapturer:
 
     async def _processed(self, page: _Page) -> Outcome:
         await self._process(page)
+        await self._picture(page)
         if page.visit.challenge is not None:
             raise PageFailed("challenge", page.visit.challenge)
         outcome = outcome_of_status(page.visit.status)
@@ -249,10 +253,13 @@ class PageCapturer:
         late = asyncio.get_running_loop().call_later(budgets.payload.total_seconds(), session.unblock)
         try:
             await take(session, self._settings, page.started, page.taking)
+            late.cancel()
+            session.check_stayed()
+            if self._settings.screenshot.area != "off":
+                await take_screenshot(session, self._settings, page.profile, page.started, page.taking)
         finally:
             late.cancel()
             page.stages.extend(page.taking.stages)
-        session.check_stayed()
 
     async def _process(self, page: _Page) -> None:
         payloads = page.taking.payloads
@@ -265,10 +272,20 @@ class PageCapturer:
         shift = (begun - page.started) * 1000
         page.stages.extend(replace(s, started_ms=s.started_ms + shift) for s in page.processed.stages)
 
+    async def _picture(self, page: _Page) -> None:
+        if page.processed is not None and page.processed.error is None:
+            secrets = self._secrets_of(page)
+            made = await finish_screenshot(self._pool, page.taking, page.processed, self._settings, secrets)
+            page.screenshots, stages = made
+            page.stages.extend(stages)
+
+    def _secrets_of(self, page: _Page) -> tuple[str, ...]:
+        own = self._credentials_for(page)
+        return own.secrets() if own is not None else ()
+
     async def _in_pool(self, page: _Page) -> Processed:
         seconds = self._settings.budgets.process.total_seconds()
-        own = self._credentials_for(page)
-        secrets = own.secrets() if own is not None else ()
+        secrets = self._secrets_of(page)
         try:
             return await self._pool.run(seconds, process_page, page.taking.payloads, self._settings, secrets)
         except TimeoutError as error:
@@ -357,7 +374,7 @@ class PageCapturer:
             row |= processed.listing
         own = self._credentials_for(page)
         if own is not None:
-            row = {name: _without(value, own.secrets()) for name, value in row.items()}
+            row = {name: without_secrets(value, own.secrets()) for name, value in row.items()}
         return PageRecord(
             url_key=key,
             page_id=page_id(batch.crawl, batch.round, key, profile.name),
@@ -368,6 +385,7 @@ class PageCapturer:
             stages=page.stages,
             captures=processed.captures if processed else [],
             outline_map=processed.outline_map if processed else [],
+            screenshots=page.screenshots,
         )
 
 
@@ -375,10 +393,3 @@ def _why_no_listing(stages: list[StageResult]) -> str:
     """Why a page that was captured has no listing: its layout snapshot did not come, or made no sense."""
     said = (s.detail for s in stages if s.outcome != "ok" and s.stage in ("layout_snapshot", "merge"))
     return f"no listing: {next((detail for detail in said if detail), 'no layout_snapshot')}"
-
-
-def _without(value: Any, secrets: tuple[str, ...]) -> Any:
-    """A column's value with every secret in its texts masked."""
-    if isinstance(value, str):
-        return masked(value, secrets)
-    return [_without(item, secrets) for item in value] if isinstance(value, list) else value

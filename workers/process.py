@@ -51,6 +51,8 @@ class Processed:
     senseless: PayloadKind | None = None
     """The kind of the payload that `error` is about."""
     signals: PageSignals = field(default_factory=PageSignals)
+    owners: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By target the element that shows it: its target and backend node id."""
 
 
 EMPTY_DOCUMENT_NODES = 6
@@ -142,11 +144,18 @@ def _made_of(raw: Capture, row: Row, repeated: int, settings: CrawlSettings, sta
         frozenset(degradations | lacks),
         listing is not None and looks_empty(listing),
         signals=signals,
+        owners=_owners(tree),
     )
 
 
 def _bytes_of(capture: Capture) -> int:
     return sum(memoryview(payload.data).nbytes for payload in capture.payloads)
+
+
+def _owners(tree: PageTree) -> dict[int, tuple[int, int]]:
+    roots = {ordinal: target.root for ordinal, target in enumerate(tree.targets) if target.root > 0}
+    shown_by = {ordinal: int(tree.parent[root]) for ordinal, root in roots.items()}
+    return {ordinal: (int(tree.target[n]), int(tree.backend_node_id[n])) for ordinal, n in shown_by.items()}
 
 
 def _outline(

@@ -14,9 +14,11 @@ from typing import Any
 
 import click
 
+from scheduler.cli.cap_options import cap_option, caps_of
 from scheduler.cli.engine_options import EngineGiven, engine_options
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from scheduler.cli.profiles import profiles_of
+from scheduler.cli.screenshot_options import screenshot_options, screenshot_settings
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.batch import PlannedPage
 from schemas.errors import SeedError, SettingError
@@ -110,6 +112,8 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @engine_options
 @listing_options
+@screenshot_options
+@cap_option
 @_budget_options
 def command(
     seeds: tuple[str, ...],
@@ -132,6 +136,7 @@ def command(
     policy_file: str | None,
     allow_private: bool,
     as_json: bool,
+    caps: tuple[str, ...],
     **others: Any,
 ) -> int:
     """Capture SEEDS into a store.
@@ -149,6 +154,7 @@ def command(
         # every comparison with it is false, those of click's range too
         raise SettingError("The value of --host-delay is no number; give 0 to 3600 seconds.")
     listing, outline = listing_settings(others), outline_settings(others)
+    screenshot = screenshot_settings(others)
     budgets = {name.removeprefix("budget_"): value for name, value in others.items() if name.startswith("budget_")}
     settings = replace(
         _DEFAULTS,
@@ -156,6 +162,8 @@ def command(
         budgets=budgets_from({name: value for name, value in budgets.items() if value is not None}),
         listing=listing,
         outline=outline,
+        screenshot=screenshot,
+        caps=caps_of(caps),
         robots="always" if robots == "always" else "remote",
         lanes=lanes,
         batch_size=batch_size,

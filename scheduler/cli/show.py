@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +13,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schemas.errors import SettingError, StoreError
 from schemas.settings import MAX_LISTING_NUMBER
 
 if TYPE_CHECKING:
     from scheduler.cli.stored import StoredPage
     from workers.serialize.rows import ListingRow
 
-FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages")
+FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages", "screenshot")
 
 
 @click.command(epilog="Example: pagestate show http://127.0.0.1:8741/form.html --store ./store --form elements")
@@ -34,6 +36,7 @@ FORMS = ("listing", "rows", "page-state", "eval", "elements", "outline", "stages
 )
 @click.option("--focus", metavar="SELECTOR", help="Of the outline, this element alone: XPath or CSS, `>>` into frames.")
 @click.option("--ignore", multiple=True, metavar="SELECTOR", help="The outline without these elements; repeatable.")
+@click.option("-o", "--output", metavar="FILE", help="Where the picture goes; - is standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def command(
     url: str,
@@ -43,6 +46,7 @@ def command(
     truncate: int | None,
     focus: str | None,
     ignore: tuple[str, ...],
+    output: str | None,
     as_json: bool,
 ) -> None:
     """Print what was captured of URL (or of a page id), as of its last round.
@@ -55,6 +59,7 @@ def command(
     elements    the selector map: what each number in the listing is
     outline     the page as Stagehand shows it; with --json a line for each of its lines, with XPath and URL
     stages      what each step of the page took and how it ended
+    screenshot  the picture, into the file that -o names; with --json what is known of it
 
     Rows, page state and eval form are made from the stored capture; so is an outline of a part of the page, or of a
     page that was stored without one.
@@ -66,7 +71,14 @@ def command(
         raise click.BadParameter(f"--truncate is for --form page-state, and the form is {form}")
     if (focus is not None or ignore) and form != "outline":
         raise click.BadParameter(f"--focus and --ignore are for --form outline, and the form is {form}")
+    if (output is not None) != (form == "screenshot" and not as_json):
+        raise click.BadParameter(
+            "--form screenshot writes a picture: give it a file with -o, or --json; no other form takes -o"
+        )
     page = stored_page(store_path, url, profile)
+    if form == "screenshot":
+        _show_screenshot(page, output)
+        return
     if form == "outline" and (focus is not None or ignore or page.has_capture_only("outline")):
         _show_outline(page, focus, ignore, as_json)
     elif form == "listing" or (form == "outline" and not as_json):
@@ -118,6 +130,31 @@ def _show_outline(page: StoredPage, focus: str | None, ignore: tuple[str, ...], 
             click.echo(json.dumps(row))
     else:
         click.echo(printable(outline.text))
+
+
+def _show_screenshot(page: StoredPage, output: str | None) -> None:
+    """The picture into a file, or without one what is known of it."""
+    from workers.store import screenshot_of
+
+    found = screenshot_of(page.store, page.row["page_id"])
+    if found is None:
+        why = "screenshot_failed" if "screenshot_failed" in page.row["degradations"] else page.row["outcome"]
+        raise StoreError(
+            f"The store {page.store.where} holds no picture of {page.row['url_key']} ({why}); capture the page with"
+            " --screenshot viewport or full."
+        )
+    image = found.pop("image")
+    if output is None:
+        click.echo(json.dumps(found))
+    elif output == "-":
+        sys.stdout.buffer.write(image)
+    else:
+        try:
+            Path(output).write_bytes(image)
+        except OSError as error:
+            raise SettingError(
+                f"The picture cannot be written to {output} ({error.strerror}); give another -o."
+            ) from error
 
 
 def _show_rows(rows: list[ListingRow], as_json: bool) -> None:

@@ -19,6 +19,7 @@ from schemas.settings import (
     ListingSettings,
     OutlineSettings,
     RunSettings,
+    ScreenshotSettings,
 )
 from schemas.tables import TABLE_NAMES
 
@@ -30,6 +31,7 @@ NESTED = {
     "listing": ListingSettings,
     "outline": OutlineSettings,
     "caps": Caps,
+    "screenshot": ScreenshotSettings,
     "limits": BrowserLimits,
 }
 
@@ -37,7 +39,7 @@ NESTED = {
 def test_every_setting_is_in_a_table() -> None:
     own = {f.name for cls in (CrawlSettings, RunSettings) for f in fields(cls)} - set(NESTED)
     own |= {f"budgets.{f.name}" for f in fields(Budgets)} | {f"listing.{f.name}" for f in fields(ListingSettings)}
-    own |= {f"{name}.{f.name}" for name in ("outline", "caps", "limits") for f in fields(NESTED[name])}
+    own |= {f"{name}.{f.name}" for name in ("outline", "caps", "screenshot", "limits") for f in fields(NESTED[name])}
     assert own <= ROWS
 
 
@@ -51,6 +53,10 @@ def test_defaults_in_the_table_are_the_defaults() -> None:
     assert f"| `lanes` | `--lanes` | {CrawlSettings().lanes} |" in README
     assert f"| `batch_size` | `--batch-size` | {CrawlSettings().batch_size} |" in README
     assert f"| `concurrency` | `--concurrency` | {RunSettings().concurrency} |" in README
+
+
+def test_every_cap_is_given_by_its_name() -> None:
+    assert all(f"`--cap {f.name}=N`" in README for f in fields(Caps))
 
 
 def test_every_option_of_crawl_is_in_the_readme() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from scheduler.local import run_local
 from schemas.batch import Batch
-from schemas.settings import CrawlSettings, RunSettings
+from schemas.settings import CrawlSettings, RunSettings, ScreenshotSettings
 from workers.engine import EngineLoop
 from workers.store import (
     FolderStore,
@@ -324,9 +324,12 @@ def test_settings_reach_the_worker_by_the_crawl_alone(store, broker, start_worke
         [site.page("/0", "<button>0</button>")],
         store_captures=False,
         batch_deadline=timedelta(seconds=77),
+        screenshot=ScreenshotSettings(area="full", boxes=True),
     )
     broker.send(store.where, batch)
     start_worker()
     wait_until(lambda: markers(store) and broker.is_empty, "the batch is committed and acknowledged")
     assert read_table(store, "captures").num_rows == 0
     assert rows(store)[0]["settings_hash"] == open_crawl(store, None, None).settings_hash
+    (picture,) = read_table(store, "screenshots").to_pylist()
+    assert (picture["area"], picture["boxes"], picture["image"][8:12]) == ("full", 1, b"WEBP")

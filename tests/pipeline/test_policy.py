@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from schemas.settings import CrawlSettings, RunSettings
+from schemas.settings import CrawlSettings, RunSettings, ScreenshotSettings
 from schemas.tables import TABLE_NAMES
 from workers.policy_file import read_policy
 
@@ -178,6 +178,33 @@ def test_credentials_go_to_their_site_alone_and_are_stored_nowhere(
     for file in done.store.folder.rglob("*"):
         assert not file.is_file() or not [part for part in parts if part in file.read_bytes()], file
     assert not [part for part in parts if part in caplog.text.encode()]
+
+
+def test_a_credential_that_a_page_shows_cannot_be_read_in_its_picture(crawled, open_site, run_of, monkeypatch):
+    """Two sites that show two secrets of one width, also in capitals, have the same picture, to the last pixel."""
+    urls, policy = [], ""
+    for number, secret in ((1, "first-secret"), (2, "other-secret")):
+        site = open_site(f"127.0.0.{number}")
+        monkeypatch.setenv(f"PAGESTATE_TEST_{number}", secret)
+        policy += permitted(site, more=f'headers.X-Token = {{ env = "PAGESTATE_TEST_{number}" }}')
+
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            told = handler.headers.get("X-Token", "")
+            page = (
+                f"<style>* {{font: 16px monospace}}</style><p>token {told}</p><p><input value='{told}'></p>"
+                f"<p style='text-transform: uppercase'>{told}</p>"
+            )
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/html")
+            handler.end_headers()
+            handler.wfile.write(page.encode())
+
+        urls.append(site.answer("/page", answer))
+    done = crawled(urls, CrawlSettings(screenshot=ScreenshotSettings("viewport", "png")), run_of(policy))
+    one, other = done.table("screenshots")
+    assert done.rows()[urls[0]]["secrets_masked"] > 0
+    assert one["covered"] == other["covered"] >= 3
+    assert one["image"] == other["image"]
 
 
 def test_what_a_page_says_about_its_use_is_in_its_row(crawled, site):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from scheduler.cli import main
 from scheduler.rounds import plan_round
 from scheduler.verify import remove_strays, verify
 from schemas.batch import Batch, PlannedPage
+from schemas.errors import StoreDamaged
+from schemas.records import StageResult
 from schemas.settings import CrawlSettings
-from workers.store import FolderStore, commit_batch, markers, open_crawl, open_store
+from workers.store import FolderStore, commit_batch, markers, open_crawl, open_store, screenshot_of
 
 URLS = [f"http://example.org/{n}" for n in range(4)]
 ROW = {"interactive_elements": 2, "payload_bytes": 502}
@@ -45,6 +49,40 @@ def test_a_whole_crawl_has_no_problem(store, planned, commit, capsys):
     assert (found.batches, found.committed, found.pages) == (2, 2, 4)
     assert main(["verify", "--store", store.where]) == 0
     assert "2 of 2 batches are committed, 4 pages in 10 files; 0 problems" in capsys.readouterr().out
+
+
+def pictured(records: list[Any], image: bytes, told: bytes) -> list[Any]:
+    """The records, the first of which has a picture, and says that its hash is that of `told`."""
+    row = {
+        "area": "viewport", "format": "png", "width": 1, "height": 1, "scale": 1.0, "x": 0.0, "y": 0.0,
+        "page_width": 1.0, "page_height": 1.0, "cut": False, "boxes": 0, "covered": 0, "bytes": len(image),
+        "image": image, "sha256": hashlib.sha256(told).hexdigest(),
+    }  # fmt: skip
+    stage = StageResult("screenshot", "ok", 1.0, 2.0)
+    return [replace(records[0], screenshots=[row], stages=[*records[0].stages, stage]), *records[1:]]
+
+
+def test_a_picture_is_looked_at_and_read_back(store, planned, commit, make_records, now):
+    records = pictured(make_records(planned[0], **ROW), b"image", b"image")
+    commit_batch(store, planned[0], "ab" * 16, records, now=now)
+    commit(planned[1])
+    assert verify(store).problems == []
+    found = screenshot_of(store, records[0].page_id)
+    assert found is not None
+    assert found["image"] == b"image"
+    assert screenshot_of(store, records[1].page_id) is None
+
+
+def test_a_picture_that_is_another_or_lacks_is_a_problem(store, planned, make_records, now):
+    first = pictured(make_records(planned[0], **ROW), b"image", b"other")
+    second = pictured(make_records(planned[1], **ROW), b"image", b"image")
+    commit_batch(store, planned[0], "ab" * 16, first, now=now)
+    commit_batch(store, planned[1], "ab" * 16, [replace(second[0], screenshots=[]), *second[1:]], now=now)
+    one, other = verify(store).problems
+    assert f"The picture of page {first[0].page_id}" in one
+    assert f"has 0 pictures of {second[0].url_key}, and by its stages it took 1" in other
+    with pytest.raises(StoreDamaged, match="is not what was stored"):
+        screenshot_of(store, first[0].page_id)
 
 
 def test_what_is_not_done_yet_is_no_problem(store, planned, commit, capsys):

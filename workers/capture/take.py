@@ -15,8 +15,9 @@ from schemas.errors import BrowserLost, ChannelError, PageFailed
 from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
 from workers.browser.spool import buffer_of
+from workers.capture.replies import frames_in
 from workers.capture.taken import Taken, Taking
-from workers.capture.target import Place, TargetTaker, frames_in
+from workers.capture.target import Place, TargetTaker
 
 FRAMES_SPARE_SECONDS = 0.2
 """Before the page's deadline frames in processes of their own are given up."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from workers.browser.channel import SESSION_ENDED, Reply
 from workers.browser.session import PageSession
 from workers.browser.spool import Spooled, buffer_of, size_of
 from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes, is_too_deep
+from workers.capture.replies import frame_ids, give_up
 from workers.capture.taken import Taken, Taking
 
 MAX_ELEMENTS_FOR_LISTENERS = 10_000
@@ -86,7 +86,7 @@ class TargetTaker:
         finally:
             kept = {id(taken.data) for taken in self._taking.payloads}
             for reply in (snapshot, *others):
-                _give_up(reply, kept)
+                give_up(reply, kept)
 
     # the payloads
 
@@ -260,7 +260,7 @@ class TargetTaker:
                 )
             if not reply.done():
                 late += 1
-                _give_up(reply)
+                give_up(reply)
                 continue
             error = reply.exception()
             if isinstance(error, BrowserLost):
@@ -323,10 +323,10 @@ class TargetTaker:
         try:
             await self._or_gone([reply], seconds)
         except BaseException:
-            _give_up(reply)
+            give_up(reply)
             raise
         if not reply.done():
-            _give_up(reply)
+            give_up(reply)
             raise TimeoutError
         try:
             return reply.result()
@@ -369,29 +369,3 @@ class TargetTaker:
         self._taking.stages.append(
             StageResult(stage, outcome, (begun - self._started) * 1000, took * 1000, detail, bytes=size)
         )
-
-
-def frames_in(tree: Reply) -> list[dict[str, Any]]:
-    """The frames of a frame tree, root first, depth first, as CDP describes them."""
-    frames: list[dict[str, Any]] = []
-    stack = [json.loads(bytes(buffer_of(tree)))["frameTree"]]
-    while stack:
-        node = stack.pop()
-        frames.append(node["frame"])
-        stack.extend(reversed(node.get("childFrames", [])))
-    return frames
-
-
-def frame_ids(tree: Reply) -> list[str]:
-    """The ids of the frames of a frame tree, root first, depth first."""
-    return [frame["id"] for frame in frames_in(tree)]
-
-
-def _give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
-    """Forgets a reply that has not come, notes a failure that nobody asked about, removes a file that nobody kept."""
-    if not reply.done():
-        reply.cancel()
-    elif not reply.cancelled() and reply.exception() is None:
-        data = reply.result()
-        if isinstance(data, Spooled) and id(data) not in kept:
-            data.delete()

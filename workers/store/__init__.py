@@ -10,6 +10,7 @@ from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
 from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
 from workers.store.reading import (
+    check_screenshot,
     committed_batch_ids,
     find_pages,
     has_capture,
@@ -19,6 +20,7 @@ from workers.store.reading import (
     outcomes_by_round,
     outline_map_of,
     read_table,
+    screenshot_of,
     selector_map_of,
     stages_of,
     verify_markers,
@@ -32,6 +34,7 @@ __all__ = [
     "ObjectStore",
     "batches_of_lane",
     "check_crawl",
+    "check_screenshot",
     "commit_batch",
     "committed_batch_ids",
     "decode_capture",
@@ -53,6 +56,7 @@ __all__ = [
     "read_parquet",
     "read_plan",
     "read_table",
+    "screenshot_of",
     "selector_map_of",
     "stages_of",
     "store_plan",

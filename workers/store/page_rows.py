@@ -29,6 +29,7 @@ def batch_tables(batch: Batch, attempt: str, records: Sequence[PageRecord]) -> d
     outline_maps = _built("outline_maps", _of_all(batch, attempt, ordered, "outline_map"), replaced)
     stages = _built("stage_metrics", _of_all(batch, attempt, ordered, "stages"), replaced)
     captures = _built("captures", _of_all(batch, attempt, ordered, "captures"), replaced)
+    screenshots = [_merged(row, _identity(batch, attempt, record)) for record in ordered for row in record.screenshots]
     listings = [_listing(batch, attempt, record, seeds[record.url_key]) for record in ordered]
     # The listings' own surrogates are known only after a first try; their count belongs in the same rows.
     own = build_table("listings", listings)
@@ -42,6 +43,7 @@ def batch_tables(batch: Batch, attempt: str, records: Sequence[PageRecord]) -> d
         "outline_maps": outline_maps,
         "stage_metrics": stages,
         "captures": captures,
+        "screenshots": _built("screenshots", screenshots, replaced),
     }
 
 

@@ -21,9 +21,11 @@ ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 """Large enough for a scan, small enough that a reader of one page does not hold a whole file."""
 ROW_GROUP_ROWS: Final = 100_000
 
-_NO_DICTIONARY: Final = frozenset({"listing", "listing_sha256", "data", "sha256", "xpath", "title", "detail", "text"})
+_NO_DICTIONARY: Final = frozenset(
+    {"listing", "listing_sha256", "data", "sha256", "xpath", "title", "detail", "text", "image"}
+)
 """Long or unique values: a dictionary of them costs memory and is thrown away."""
-_ALREADY_COMPRESSED: Final = frozenset({"data"})
+_ALREADY_COMPRESSED: Final = frozenset({"data", "image"})
 _READING: Final = (pa.ArrowException, OSError, ValueError, KeyError)
 """What pyarrow raises over a file that is not what it was; thrift errors are OSError, damaged schemas ValueError."""
 

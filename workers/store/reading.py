@@ -128,6 +128,21 @@ def stages_of(store: ObjectStore, page_id: str) -> list[Row]:
     return _rows_of_page(store, "stage_metrics", page_id)
 
 
+def screenshot_of(store: ObjectStore, page_id: str) -> Row | None:
+    """The picture of a page, its hash verified, or None where it has none. Raises StoreDamaged."""
+    rows = _rows_of_page(store, "screenshots", page_id, order="page_id")
+    for row in rows:
+        check_screenshot(row, f"page {page_id} in {store.where}")
+    return rows[0] if rows else None
+
+
+def check_screenshot(row: Row, where: str) -> None:
+    """Raises StoreDamaged where a picture is not what was stored; `where` names the page."""
+    image = row["image"]
+    if len(image) != row["bytes"] or hashlib.sha256(image).hexdigest() != row["sha256"]:
+        raise StoreDamaged(f"The picture of {where} is not what was stored; restore its file from a copy.")
+
+
 def has_capture(store: ObjectStore, page_id: str) -> bool:
     """Whether raw payloads of a page are stored."""
     return bool(_rows_of_page(store, "captures", page_id, ["position"]))
@@ -175,7 +190,13 @@ def _check_size(store: ObjectStore, file: CommittedFile) -> None:
         )
 
 
-def _rows_of_page(store: ObjectStore, name: TableName, page_id: str, columns: Sequence[str] | None = None) -> list[Row]:
+def _rows_of_page(
+    store: ObjectStore,
+    name: TableName,
+    page_id: str,
+    columns: Sequence[str] | None = None,
+    order: str = "position",
+) -> list[Row]:
     """The rows of one page by way of its batch's marker, so that only that batch's file is opened."""
     wanted = pc.field("page_id") == page_id
     found = read_table(store, "listings", ["round", "batch_id"], wanted).to_pylist()
@@ -185,5 +206,5 @@ def _rows_of_page(store: ObjectStore, name: TableName, page_id: str, columns: Se
         if (marker := read_marker(store, cast(int, place["round"]), cast(str, place["batch_id"]))) is not None
     ]
     table = read_table(store, name, columns, wanted, of=of)
-    rows: list[Row] = table.sort_by("position").to_pylist(maps_as_pydicts="strict")
+    rows: list[Row] = table.sort_by(order).to_pylist(maps_as_pydicts="strict")
     return rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.capture import COMPUTED_STYLES, PayloadKind
-from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed
+from schemas.errors import BrowserLost, ChannelError, CommandFailed, DiskFull, PageFailed
 from schemas.outcomes import Stage, StageOutcome
 from schemas.records import StageResult
 from schemas.settings import Budgets
@@ -62,8 +62,8 @@ class TargetTaker:
     async def take(self) -> None:
         """Fills the taking.
 
-        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-        BrowserLost.
+        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had,
+        BrowserLost, and DiskFull.
         """
         frames = frame_ids(await self._frames())
         await self._listeners()
@@ -235,7 +235,7 @@ class TargetTaker:
                 _give_up(reply)
                 continue
             error = reply.exception()
-            if isinstance(error, BrowserLost):
+            if isinstance(error, BrowserLost | DiskFull):
                 raise error
             if error is not None:
                 failed += 1

@@ -211,7 +211,7 @@ def _crawl(
         crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
         plan(store, crawl, 0, settings)
         progress = stack.enter_context(progress_for(sys.stderr))
-        stopped = run_rounds(store, crawl, settings, engine, given.retries, progress)
+        stopped = run_rounds(store, crawl, settings, engine, given, progress)
     print_summary(store, store_path, crawl, stopped, as_json)
     return 130 if stopped else 0
 

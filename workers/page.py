@@ -146,6 +146,8 @@ class PageCapturer:
             page.taking.discard()
         if page.processed is not None and page.processed.error is not None:
             outcome, detail = "protocol_error", page.processed.error
+        elif detail is None and "listing" not in (page.processed or Processed()).listing:
+            detail = _why_no_listing(page.stages)
         return self._record(batch, page, outcome, detail)
 
     def deferred(self, batch: Batch, planned: PlannedPage, profile: Profile, detail: str) -> PageRecord:
@@ -208,10 +210,8 @@ class PageCapturer:
         begun = time.perf_counter()
         page.facts = await self._supervisor.facts()
         key = page.planned.url_key
-        async with (
-            self._supervisor.page_session(page.profile) as session,
-            Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)) as door,
-        ):
+        async with self._supervisor.page_session(page.profile) as session:
+            door = Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page))
             page.visit = session.visit
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
@@ -219,7 +219,7 @@ class PageCapturer:
             seconds = settings.budgets.page.total_seconds()
             session.must_end_in(seconds)
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(seconds), door:
                     await self._drive(page, session, door)
             except TimeoutError as error:
                 committed = session.visit.settle_reason is not None or session.has_document
@@ -369,6 +369,12 @@ class PageCapturer:
             captures=processed.captures if processed else [],
             outline_map=processed.outline_map if processed else [],
         )
+
+
+def _why_no_listing(stages: list[StageResult]) -> str:
+    """Why a page that was captured has no listing: its layout snapshot did not come, or made no sense."""
+    said = (s.detail for s in stages if s.outcome != "ok" and s.stage in ("layout_snapshot", "merge"))
+    return f"no listing: {next((detail for detail in said if detail), 'no layout_snapshot')}"
 
 
 def _without(value: Any, secrets: tuple[str, ...]) -> Any:

@@ -94,6 +94,35 @@ async def test_bytes_pass_as_they_are_in_both_directions(start, servers):
     assert hashlib.sha256(answer).digest() == hashlib.sha256(data + data).digest()
 
 
+@pytest.mark.parametrize("who_first", ["client", "server"])
+async def test_a_connection_that_both_sides_have_ended_is_over(start, servers, who_first):
+    """Each says its last by itself, as browsers and servers do; one that stayed would stay with every page."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"answer")
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = servers["127.0.0.1"].port if who_first == "client" else server.sockets[0].getsockname()[1]
+    guard = await start(ONE)
+    sock = await Proxy.from_url(guard.proxy, rdns=True).connect("127.0.0.1", port, timeout=10)
+    reader, writer = await asyncio.open_connection(sock=sock)
+    if who_first == "client":
+        writer.write_eof()
+    await reader.read()
+    if who_first == "server":
+        writer.write_eof()
+    # the client keeps its socket, so that only the two ends can tell
+    async with asyncio.timeout(10):
+        while guard.open_ends:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+    writer.close()
+    server.close()
+    await server.wait_closed()
+
+
 async def test_what_is_closed_is_refused_at_the_connection(start, servers):
     guard, port = await start(ONE), servers["127.0.0.1"].port
     assert await refused(guard, "127.0.0.2", port) == Failure("private_address", "127.0.0.2, which is loopback")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scheduler.fleet import FleetTimes, run_fleet
@@ -83,6 +84,14 @@ def assert_every_page_once(store: ObjectStore, urls: list[str]) -> None:
     assert sorted(row["url_key"] for row in rows) == sorted(urls)
     assert Counter(row["outcome"] for row in rows) == {"ok": len(urls)}
     assert list(verify_markers(store, hashes=True)) == []
+
+
+def test_a_worker_without_a_batch_starts_no_browser(redis_url, start_pagestate_worker, wait_until, tmp_path):
+    """How much it takes meanwhile is for `make idle` to print (pain 4)."""
+    worker = start_pagestate_worker(redis_url, FolderStore.for_run(tmp_path / "store").where)
+    wait_until(lambda: worker.said("ready"), "the worker waits for batches")
+    family = [psutil.Process(worker.process.pid), *psutil.Process(worker.process.pid).children(recursive=True)]
+    assert [each.name() for each in family if each.name().startswith(("chrom", "node"))] == []
 
 
 @pytest.mark.browser

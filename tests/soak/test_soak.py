@@ -27,7 +27,7 @@ soak = _loaded()
 
 
 def test_a_crawl_that_is_killed_leaves_no_process_and_once_finished_no_folder(tmp_path: Path, browser_path: Path):
-    """By the marks in the environment of its processes, wherever they went (pains 1, 2, 3)."""
+    """By the marks in the environment of its processes, wherever they went (pain 2)."""
     with soak.sites(25) as urls:
         crawl = soak.killed(urls, tmp_path)
     assert crawl.wrong() == []

@@ -42,6 +42,8 @@ class _Envelope(msgspec.Struct):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+SESSION_ENDED = "Session with given id not found."
+"""Chromium 156's words for a command to a session that has ended."""
 READ_OVER_CAP = 2
 """A reply of up to so many times the cap is read and refused for itself; one beyond ends the connection, unread."""
 
@@ -98,17 +100,26 @@ class Channel(WSListener):
             return future
         self._next_id += 1
         command: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
-        tail = b"}"
         if session:
             command["sessionId"] = session
-            tail = b',"sessionId":"%b"}' % session.encode()
-        self._waiting[self._next_id] = (future, method, tail)
+        number = self._next_id
+        self._waiting[number] = (future, method, _tail(session))
+        # a reply that nobody waits for any more may never come
+        future.add_done_callback(lambda _: self._waiting.pop(number, None))
         self._transport.send(WSMsgType.TEXT, json.dumps(command).encode())
         return future
 
     def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> None:
         """Sends a command whose reply nobody waits for; a browser that is gone shows elsewhere."""
         self.post(method, params, session).add_done_callback(_ignore)
+
+    def session_ended(self, session: str) -> None:
+        """Fails all that a session was asked and has not answered: of one that has ended no answer comes any more."""
+        own = _tail(session)
+        for future, method, tail in tuple(self._waiting.values()):
+            if tail == own and not future.done():
+                future.set_exception(CommandFailed(method, 0, SESSION_ENDED))
+                forget(future)
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Sends a command and returns its parsed `result`; for small replies only."""
@@ -201,6 +212,11 @@ class Channel(WSListener):
             f"A payload of {size} bytes cannot be spooled in {self._spool_folder} ({error.strerror});"
             " make room there, or point TMPDIR to another disk, and run again."
         )
+
+
+def _tail(session: str) -> bytes:
+    """How a reply of the session ends, as Chromium 156 spells it."""
+    return b',"sessionId":"%b"}' % session.encode() if session else b"}"
 
 
 def _event(message: memoryview) -> dict[str, Any]:

@@ -107,6 +107,11 @@ class Guard:
         """The proxy's URL, for a browser or a client; names are resolved here, not there."""
         return f"socks5://127.0.0.1:{self.port}"
 
+    @property
+    def open_ends(self) -> int:
+        """Sockets of connections that are under way, two for each that was made."""
+        return len(self._ends)
+
     def failure(self, url: str) -> Failure | None:
         """Why the last connection to the host of a URL key was not made; None where it was, or none was asked for."""
         return self._failures.get((_named(hostname_of(url)), port_of(url)))

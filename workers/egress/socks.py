@@ -33,6 +33,8 @@ class End(asyncio.Protocol):
         self._ends = ends
         self.peer: End | None = None
         self.transport: asyncio.Transport | None = None
+        self._has_ended = False
+        """Whether nothing comes in any more; what goes out may still."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -44,10 +46,12 @@ class End(asyncio.Protocol):
             self.peer.transport.write(data)
 
     def eof_received(self) -> bool:
-        # the other direction may still have something to say
+        self._has_ended = True
         peer = self.peer.transport if self.peer is not None else None
-        if peer is None or peer.is_closing() or not peer.can_write_eof():
+        if self.peer is None or self.peer._has_ended or peer is None or peer.is_closing() or not peer.can_write_eof():
+            # nobody has anything more to say: this end is closed, and with it the other one
             return False
+        # the other direction may still have something to say
         peer.write_eof()
         return True
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import BrowserLost, BrowserMissing, ChannelError, PageFailed
+from schemas.errors import BrowserLost, BrowserMissing, ChannelError, DiskFull, PageFailed
 from schemas.identifiers import page_id
 from schemas.outcomes import Degradation, Outcome, Stage, is_retryable
 from schemas.policy import NO_POLICY, Policy, user_agent_of
@@ -125,7 +125,7 @@ class PageCapturer:
     async def capture(self, batch: Batch, planned: PlannedPage, profile: Profile | None = None) -> PageRecord:
         """The record of one page under one profile, the crawl's first if none is given.
 
-        Raises BrowserMissing only: without a browser there is nothing to record.
+        Raises BrowserMissing and DiskFull only: they say nothing about the page.
         """
         page = _Page(planned, profile or self._settings.profiles[0], time.perf_counter(), self._now())
         detail: str | None = None
@@ -141,7 +141,7 @@ class PageCapturer:
             outcome, detail = "browser_crash", str(error)
         except ChannelError as error:
             outcome, detail = "protocol_error", str(error)
-        except BrowserMissing:
+        except (BrowserMissing, DiskFull):
             raise
         except Exception as error:  # noqa: BLE001  # one page must not end a crawl; the row says what it was
             outcome, detail = "protocol_error", f"unexpected {type(error).__name__}: {error}"

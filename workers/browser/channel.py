@@ -16,8 +16,8 @@ from typing import Any, Self
 import msgspec
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from schemas.errors import BrowserLost, CommandFailed, ReplyTooLarge
-from workers.browser.spool import SPOOL_ABOVE_BYTES, Spooled
+from schemas.errors import BrowserLost, CommandFailed, DiskFull, ReplyTooLarge
+from workers.browser.spool import FULL, SPOOL_ABOVE_BYTES, Spooled
 
 Reply = bytes | Spooled
 EventHandler = Callable[[dict[str, Any], str], None]
@@ -92,7 +92,7 @@ class Channel(WSListener):
     def post(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> asyncio.Future[Reply]:
         """Sends a command now and returns the future of its reply's `result`.
 
-        The future ends in CommandFailed, ReplyTooLarge or BrowserLost; cancelling it forgets the reply.
+        The future ends in CommandFailed, ReplyTooLarge, DiskFull or BrowserLost; cancelling it forgets the reply.
         """
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if self._lost or self._transport is None:
@@ -202,7 +202,16 @@ class Channel(WSListener):
                 bytes(result) if len(result) <= SPOOL_ABOVE_BYTES else Spooled.write(self._spool_folder, result)
             )
         except OSError as error:
-            future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))
+            future.set_exception(self._not_spooled(method, len(result), error))
+
+    def _not_spooled(self, method: str, size: int, error: OSError) -> DiskFull | ReplyTooLarge:
+        if error.errno not in FULL:
+            return ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}.")
+        # no fault of the page: a row about it would say what another machine would not find
+        return DiskFull(
+            f"A payload of {size} bytes cannot be spooled in {self._spool_folder} ({error.strerror});"
+            " make room there, or point TMPDIR to another disk, and run again."
+        )
 
 
 def _tail(session: str) -> bytes:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from schemas.errors import BrowserLost, ChannelError, PageFailed
+from schemas.errors import BrowserLost, ChannelError, DiskFull, PageFailed
 from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
 from workers.browser.spool import buffer_of
@@ -29,8 +29,8 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     Frames in processes of their own are taken as far as the listing may show them: `listing.max_iframes` of them,
     `listing.max_iframe_depth` levels deep.
 
-    Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-    BrowserLost.
+    Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, BrowserLost,
+    and DiskFull.
     """
     budgets, limits = settings.budgets, settings.listing
     place = Place(0, session.session_id, session.visit.elements, session.target_id)
@@ -96,7 +96,7 @@ async def _take_frame(
             elements = await session.elements_of(target_id, place.session_id)
             place = replace(place, elements=elements)
             await TargetTaker(session, place, budgets, started, own).take()
-    except BrowserLost:
+    except (BrowserLost, DiskFull):
         own.discard()
         raise
     except (TimeoutError, ChannelError, PageFailed, LookupError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from schemas.capture import COMPUTED_STYLES, PayloadKind
-from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed, ReplyTooLarge
+from schemas.errors import BrowserLost, ChannelError, CommandFailed, DiskFull, PageFailed, ReplyTooLarge
 from schemas.outcomes import Stage, StageOutcome
 from schemas.records import StageResult
 from schemas.settings import Budgets
@@ -66,8 +66,8 @@ class TargetTaker:
     async def take(self) -> None:
         """Fills the taking.
 
-        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-        BrowserLost.
+        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had,
+        BrowserLost, and DiskFull.
         """
         frames = await self._frames()
         await self._listeners()
@@ -263,7 +263,7 @@ class TargetTaker:
                 give_up(reply)
                 continue
             error = reply.exception()
-            if isinstance(error, BrowserLost):
+            if isinstance(error, BrowserLost | DiskFull):
                 raise error
             if error is not None:
                 failed += 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import BrowserLost, BrowserMissing, ChannelError, DiskFull, PageFailed

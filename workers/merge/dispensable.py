@@ -12,8 +12,8 @@ from schemas.capture import Capture, PayloadKind
 from schemas.outcomes import Degradation
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import (
-    AX_DECODER,
     LISTENERS_DECODER,
+    RAW_AX_DECODER,
     SNAPSHOT_DECODER,
     SUBTREE_DECODER,
     decode,
@@ -22,7 +22,7 @@ from workers.merge.payloads import (
 _DECODERS: Final[Mapping[PayloadKind, msgspec.json.Decoder[Any]]] = MappingProxyType(
     {
         "layout_snapshot": SNAPSHOT_DECODER,
-        "ax_tree": AX_DECODER,
+        "ax_tree": RAW_AX_DECODER,
         "listeners": LISTENERS_DECODER,
         "dom_subtree": SUBTREE_DECODER,
     }

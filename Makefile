@@ -18,7 +18,7 @@ WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan compiled faults soak idle oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan compiled chaos faults soak idle oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -53,6 +53,9 @@ faults: ready ## run every fault of the fault site that PAGESTATE_SHARED holds: 
 
 soak: ready ## crawl N=2000 pages, every fifth a fault, and look at what is left behind
 	@$(WITH_BROWSER) $(BIN)/python tests/soak/run.py $(or $(N),2000)
+
+chaos: ready ## crawl on workers while everything is killed: ARGS="--pages 2000 --disturbances 120 --seed 1"
+	@$(WITH_BROWSER) $(BIN)/python tests/chaos/run.py $(ARGS)
 
 idle: ready ## measure what a worker takes that has nothing to do (needs redis-server)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/idle.py $(ARGS)

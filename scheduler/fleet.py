@@ -8,18 +8,22 @@ It may be killed at any time and started elsewhere, or be there twice; all that 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
+from schemas.errors import BrokerError, StoreUnavailable
 from workers.batch import BatchDone
 from workers.claims import claim_version
 from workers.store import ObjectStore, read_marker
+
+_LOG = logging.getLogger("pagestate.fleet")
 
 WINDOW = 64
 """Lanes in flight, each with one message at the broker or in a worker's hand, however large the crawl."""
@@ -50,7 +54,8 @@ class _Lane:
 
     batches: list[Batch]
     since: float
-    seen: str | None = field(default=None)
+    sent: bool = False
+    seen: str | None = None
 
 
 async def run_fleet(
@@ -64,23 +69,24 @@ async def run_fleet(
 ) -> None:
     """Returns when all batches are committed or, after `stop`, at once: workers then go on with the lanes in flight.
 
-    Raises StoreError, BrokerError.
+    A broker or a store that goes away meanwhile is waited for. Raises StoreError for what waiting does not mend.
     """
     waiting = [list(lanes[lane]) for lane in sorted(lanes, key=lambda lane: (-len(lanes[lane]), lane))]
     waiting.reverse()  # the longest lane first, from the end
     active: list[_Lane] = []
+    away = False
     while (waiting or active) and not stop.is_set():
         while waiting and len(active) < window:
-            lane = _Lane(waiting.pop(), time.monotonic())
-            await _send(store, sender, lane)
-            active.append(lane)
-        for lane in active:
-            if await asyncio.to_thread(_advance, store, lane, batch_done):
-                continue
-            if time.monotonic() - lane.since >= times.stall.total_seconds():
-                lane.since = time.monotonic()
-                if await asyncio.to_thread(sender.waiting) == 0:
-                    await _send(store, sender, lane)
+            active.append(_Lane(waiting.pop(), time.monotonic()))
+        try:
+            for lane in active:
+                await asyncio.to_thread(_look_after, store, sender, lane, batch_done, times)
+        except (BrokerError, StoreUnavailable) as error:
+            if not away:
+                _LOG.warning("%s Waiting for it; workers finish what they have.", error)
+            away = True
+        else:
+            away = False
         active = [lane for lane in active if lane.batches]
         if active:
             with suppress(TimeoutError):
@@ -106,6 +112,19 @@ def _advance(store: ObjectStore, lane: _Lane, batch_done: Callable[[BatchDone], 
     return moved
 
 
-async def _send(store: ObjectStore, sender: Sender, lane: _Lane) -> None:
-    first = lane.batches[0]
-    await asyncio.to_thread(sender.send, BatchReference(store.where, first.round, first.batch_id))
+def _look_after(
+    store: ObjectStore, sender: Sender, lane: _Lane, batch_done: Callable[[BatchDone], None], times: FleetTimes
+) -> None:
+    """Sends a lane's first batch that is not committed where nobody is at work on the lane."""
+    moved = _advance(store, lane, batch_done)
+    if not lane.batches:
+        return
+    stalled = not moved and time.monotonic() - lane.since >= times.stall.total_seconds()
+    if stalled:
+        lane.since = time.monotonic()
+    if not lane.sent or (stalled and sender.waiting() == 0):
+        # a send that fails is made up for when the broker is back
+        lane.sent = False
+        first = lane.batches[0]
+        sender.send(BatchReference(store.where, first.round, first.batch_id))
+        lane.sent = True

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from scheduler.rounds import check_plan_is_there
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreError
 from schemas.identifiers import batch_id, lane_of
@@ -44,8 +46,31 @@ def plan_large(
 
     The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Raises StoreError.
     """
+    with gathered(pages, memory_mb) as on_disk:
+        return on_disk.plan(store, crawl, round_number, settings)
+
+
+@contextmanager
+def gathered(pages: Iterable[PlannedPage], memory_mb: int = MEMORY_MB) -> Iterator[GatheredPages]:
+    """Pages on this machine's disk, all of them read; to be planned once. Raises StoreError, and what `pages` raises.
+
+    Nothing of a store is read or written for that.
+    """
     with _database(memory_mb) as database:
         _load(database, pages)
+        yield GatheredPages(database)
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredPages:
+    """Pages in a file of this machine's disk."""
+
+    _database: duckdb.DuckDBPyConnection
+
+    def plan(self, store: ObjectStore, crawl: str, round_number: int, settings: CrawlSettings) -> int:
+        """Plan the pages that a round does not hold yet, store that, and say how many batches were added."""
+        database = self._database
+        check_plan_is_there(store, round_number)
         following = _load_existing(database, store, round_number)
         _number_hosts(database, settings.lanes)
         _rank(database)
@@ -60,7 +85,7 @@ def plan_large(
                 store_plan(store, round_number, part)
                 part, pages_of_part = [], 0
         store_plan(store, round_number, part)
-    return added
+        return added
 
 
 @contextmanager

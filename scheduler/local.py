@@ -29,7 +29,7 @@ async def run_local(
     """Runs all batches, each lane's in their order; returns when they are done or, after `stop`, when the pages in
     flight are.
 
-    Raises BrowserMissing, StoreError.
+    Raises BrowserMissing, DiskFull, StoreError.
     """
     async with (
         Engine(run, browser, stop) as engine,

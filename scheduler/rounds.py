@@ -17,6 +17,7 @@ from workers.store import (
     ObjectStore,
     committed_batch_ids,
     markers,
+    planned_rounds,
     read_plan,
     read_table,
     store_plan,
@@ -33,15 +34,20 @@ def plan_round(
 
     May be repeated after a crash at any point: the same pages add nothing a second time.
     """
+    check_plan_is_there(store, round_number)
     existing = read_plan(store, round_number)
-    if not existing and committed_batch_ids(store, round_number):
+    added = plan(crawl, round_number, pages, settings, existing)
+    store_plan(store, round_number, added)
+    return _in_order([*existing, *added])
+
+
+def check_plan_is_there(store: ObjectStore, round_number: int) -> None:
+    """Raises StoreDamaged where a round has commits but no plan: it would be planned, and captured, a second time."""
+    if round_number not in planned_rounds(store) and committed_batch_ids(store, round_number):
         raise StoreDamaged(
             f"The store {store.where} has commits of round {round_number} but not its plan; restore the plan from a"
             " copy or choose another --store."
         )
-    added = plan(crawl, round_number, pages, settings, existing)
-    store_plan(store, round_number, added)
-    return _in_order([*existing, *added])
 
 
 def next_round(

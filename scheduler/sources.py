@@ -77,25 +77,52 @@ def read_seeds(
     Of several seeds with one key the smallest text is kept, so that the order of files and lines does not matter.
     Raises SeedError where a file cannot be read or no seed is left.
     """
+    stream = SeedStream(arguments, stdin, kind=kind, strict=strict, fetch=fetch)
     seeds: dict[str, str] = {}
-    problems: list[SeedProblem] = []
-    given = problem_count = 0
-    for found in _seeds(arguments, stdin, kind, fetch):
-        if isinstance(found, SeedProblem):
-            if strict:
-                raise SeedError(f"{found}; mend it, or leave --strict out to go on without it.")
-            problem_count += 1
-            if len(problems) < PROBLEMS_KEPT:
-                problems.append(found)
-            continue
-        given += 1
+    for found in stream:
         known = seeds.get(found.url_key)
         if known is None or found.seed < known:
             seeds[found.url_key] = found.seed
-    if not seeds:
-        raise SeedError(_nothing_left(arguments, problems, problem_count))
     pages = tuple(PlannedPage(key, seeds[key]) for key in sorted(seeds))
-    return SeedList(pages=pages, given=given, problems=tuple(problems), problem_count=problem_count)
+    problems = tuple(stream.problems)
+    return SeedList(pages=pages, given=stream.given, problems=problems, problem_count=stream.problem_count)
+
+
+class SeedStream:
+    """All seeds of the command line, one after the other and as often as they are given; to be read once.
+
+    The arguments are those of `read_seeds`. `given`, `problems` and `problem_count` count what was read so far. Reading
+    raises SeedError where a file cannot be read, and at the end where there was no seed.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        stdin: BinaryIO,
+        *,
+        kind: SeedFormat = "auto",
+        strict: bool = False,
+        fetch: Fetch = _no_fetching,
+    ) -> None:
+        self._arguments = arguments
+        self._found = _seeds(arguments, stdin, kind, fetch)
+        self._strict = strict
+        self.given = self.problem_count = 0
+        self.problems: list[SeedProblem] = []
+
+    def __iter__(self) -> Iterator[PlannedPage]:
+        for found in self._found:
+            if isinstance(found, PlannedPage):
+                self.given += 1
+                yield found
+                continue
+            if self._strict:
+                raise SeedError(f"{found}; mend it, or leave --strict out to go on without it.")
+            self.problem_count += 1
+            if len(self.problems) < PROBLEMS_KEPT:
+                self.problems.append(found)
+        if not self.given:
+            raise SeedError(_nothing_left(self._arguments, self.problems, self.problem_count))
 
 
 def _seeds(

@@ -5,6 +5,7 @@
     │   ├── SeedError         a seed file or a seed line
     │   ├── SettingError      a setting or an option
     │   ├── BrokerError       the broker does not answer, or refuses
+    │   ├── DiskFull          this machine's disk has no room for what is in the making
     │   └── StoreError        the store cannot be used as asked
     │       ├── StoreLocked   another crawl is at work in this store
     │       ├── StoreMismatch another crawl, other settings, or a newer schema
@@ -88,6 +89,12 @@ class BrokerError(UsageError):
     """The broker does not answer, or refuses."""
 
     kind = "broker"
+
+
+class DiskFull(UsageError):
+    """This machine's disk has no room for what is in the making; nothing of the batch was committed."""
+
+    kind = "disk_full"
 
 
 class BrowserMissing(PagestateError):

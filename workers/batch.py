@@ -110,7 +110,7 @@ class BatchRunner:
         """Captures and commits one batch.
 
         Pages not started before the deadline or the stop are committed as `deferred`; a batch of which nothing was
-        started is left alone, and so is one whose claim was lost. Raises BrowserMissing, StoreError.
+        started is left alone, and so is one whose claim was lost. Raises BrowserMissing, DiskFull, StoreError.
         """
         execution = execution or Execution.alone()
         begun = time.monotonic()

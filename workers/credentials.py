@@ -172,3 +172,10 @@ def _wrong(reference: Reference, site: SitePolicy, what: str) -> SettingError:
     return SettingError(
         f"{text[0].upper()}{text[1:]}, which the policy names for {site.name}, {what}; mend it or the policy."
     )
+
+
+def without_secrets(value: Any, secrets: tuple[str, ...]) -> Any:
+    """A column's value with every secret in its texts masked."""
+    if isinstance(value, str):
+        return masked(value, secrets)
+    return [without_secrets(item, secrets) for item in value] if isinstance(value, list) else value

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import BrowserLost, BrowserMissing, ChannelError, PageFailed
+from schemas.errors import BrowserLost, BrowserMissing, ChannelError, DiskFull, PageFailed
 from schemas.identifiers import page_id
 from schemas.outcomes import Degradation, Outcome, Stage, is_retryable
 from schemas.policy import NO_POLICY, Policy, user_agent_of
@@ -37,7 +37,7 @@ from workers.browser.watchdog import Watchdog
 from workers.capture.screenshot import take_screenshot
 from workers.capture.take import take
 from workers.capture.taken import Taking
-from workers.credentials import Credentials, masked
+from workers.credentials import Credentials, without_secrets
 from workers.egress.guard import Guard
 from workers.permission import Permission, Robots
 from workers.pool import ProcessPool
@@ -125,7 +125,7 @@ class PageCapturer:
     async def capture(self, batch: Batch, planned: PlannedPage, profile: Profile | None = None) -> PageRecord:
         """The record of one page under one profile, the crawl's first if none is given.
 
-        Raises BrowserMissing only: without a browser there is nothing to record.
+        Raises BrowserMissing and DiskFull only: they say nothing about the page.
         """
         page = _Page(planned, profile or self._settings.profiles[0], time.perf_counter(), self._now())
         detail: str | None = None
@@ -141,7 +141,7 @@ class PageCapturer:
             outcome, detail = "browser_crash", str(error)
         except ChannelError as error:
             outcome, detail = "protocol_error", str(error)
-        except BrowserMissing:
+        except (BrowserMissing, DiskFull):
             raise
         except Exception as error:  # noqa: BLE001  # one page must not end a crawl; the row says what it was
             outcome, detail = "protocol_error", f"unexpected {type(error).__name__}: {error}"
@@ -149,6 +149,8 @@ class PageCapturer:
             page.taking.discard()
         if page.processed is not None and page.processed.error is not None:
             outcome, detail = "protocol_error", page.processed.error
+        elif detail is None and "listing" not in (page.processed or Processed()).listing:
+            detail = _why_no_listing(page.stages)
         return self._record(batch, page, outcome, detail)
 
     def deferred(self, batch: Batch, planned: PlannedPage, profile: Profile, detail: str) -> PageRecord:
@@ -211,10 +213,8 @@ class PageCapturer:
         begun = time.perf_counter()
         page.facts = await self._supervisor.facts()
         key = page.planned.url_key
-        async with (
-            self._supervisor.page_session(page.profile) as session,
-            Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page)) as door,
-        ):
+        async with self._supervisor.page_session(page.profile) as session:
+            door = Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page))
             page.visit = session.visit
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)
@@ -222,7 +222,7 @@ class PageCapturer:
             seconds = settings.budgets.page.total_seconds()
             session.must_end_in(seconds)
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(seconds), door:
                     await self._drive(page, session, door)
             except TimeoutError as error:
                 committed = session.visit.settle_reason is not None or session.has_document
@@ -374,7 +374,7 @@ class PageCapturer:
             row |= processed.listing
         own = self._credentials_for(page)
         if own is not None:
-            row = {name: _without(value, own.secrets()) for name, value in row.items()}
+            row = {name: without_secrets(value, own.secrets()) for name, value in row.items()}
         return PageRecord(
             url_key=key,
             page_id=page_id(batch.crawl, batch.round, key, profile.name),
@@ -389,8 +389,7 @@ class PageCapturer:
         )
 
 
-def _without(value: Any, secrets: tuple[str, ...]) -> Any:
-    """A column's value with every secret in its texts masked."""
-    if isinstance(value, str):
-        return masked(value, secrets)
-    return [_without(item, secrets) for item in value] if isinstance(value, list) else value
+def _why_no_listing(stages: list[StageResult]) -> str:
+    """Why a page that was captured has no listing: its layout snapshot did not come, or made no sense."""
+    said = (s.detail for s in stages if s.outcome != "ok" and s.stage in ("layout_snapshot", "merge"))
+    return f"no listing: {next((detail for detail in said if detail), 'no layout_snapshot')}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from typing import TypeVar
 
-from schemas.capture import Capture, Payload
+from schemas.capture import Capture, Payload, PayloadKind
 from schemas.outcomes import Degradation, Stage
 from schemas.records import Row, StageResult
 from schemas.settings import CrawlSettings
@@ -22,6 +22,7 @@ from workers.capping import cap_forms, cap_rows
 from workers.capture.taken import Taken
 from workers.credentials import mask_repeated
 from workers.merge import PageTree, PayloadError, mask_secrets, merge
+from workers.merge.dispensable import without_senseless
 from workers.serialize import listing as listing_serializer
 from workers.serialize.agreement import agreement
 from workers.serialize.listing import Listing, SelectorMap, serialize_listing
@@ -47,6 +48,8 @@ class Processed:
     degradations: frozenset[Degradation] = frozenset()
     is_empty: bool = False
     error: str | None = None
+    senseless: PayloadKind | None = None
+    """The kind of the payload that `error` is about."""
     signals: PageSignals = field(default_factory=PageSignals)
     owners: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By target the element that shows it: its target and backend node id."""
@@ -61,8 +64,8 @@ def process_page(taken: Sequence[Taken], settings: CrawlSettings, secrets: Seque
 
     `secrets` are values that the page was shown and may repeat; they are masked before anything else happens.
 
-    A payload that makes no sense costs the listing, but not the captures, unless it is so broken that secrets in it
-    could not be masked.
+    A payload that makes no sense is left out where the page can do without it. A document costs everything but the
+    captures, and those too where it is so broken that secrets in it could not be masked.
     """
     started = time.perf_counter()
     # a page's values hold no cycles, and looking for some costs a third of the merge of a large page
@@ -75,12 +78,31 @@ def process_page(taken: Sequence[Taken], settings: CrawlSettings, secrets: Seque
 
 def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[str], started: float) -> Processed:
     raw = Capture(tuple(Payload(t.kind, buffer_of(t.data), t.target, t.frame_id) for t in taken))
-    row: Row = {"payload_bytes": _bytes_of(raw)}
+    size = _bytes_of(raw)
     raw, repeated = mask_repeated(raw, secrets)
+    degradations: set[Degradation] = set()
+    reasons: list[str] = []
+    while True:
+        row: Row = {"payload_bytes": size}
+        made = _made_of(raw, row, repeated, settings, started)
+        less = without_senseless(raw, made.senseless) if made.senseless is not None else None
+        if less is None:
+            break
+        raw, degradation = less
+        degradations.add(degradation)
+        reasons.append(made.error or "")
+    if not reasons:
+        return made
+    detail = "; ".join(reasons)
+    stages = [replace(s, outcome="fallback", detail=detail) if s.stage == "merge" else s for s in made.stages]
+    return replace(made, stages=stages, degradations=made.degradations | degradations)
+
+
+def _made_of(raw: Capture, row: Row, repeated: int, settings: CrawlSettings, started: float) -> Processed:
     try:
         capture, masked = mask_secrets(raw)
     except PayloadError as error:
-        return Processed(row, error=str(error))
+        return Processed(row, error=str(error), senseless=error.kind)
     masked += repeated
     row["secrets_masked"] = masked
     # what is stored, so that nobody subtracts the length of a secret from it
@@ -93,7 +115,7 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[
     options = ListingOptions.of(settings.listing)
     listing: Listing | None = None
     try:
-        tree = _timed("merge", started, stages, lambda: merge(capture), len)
+        tree = _timed("merge", started, stages, lambda: merge(capture, outlined=True), len)
         # without a layout snapshot there is no listing, but document and accessibility still make an outline
         if next(capture.of("layout_snapshot"), None) is not None:
             listing = _timed(
@@ -101,13 +123,14 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[
             )
         signals = page_signals(tree)
     except PayloadError as error:
-        return Processed(row, captures=captures, stages=stages, degradations=frozenset(degradations), error=str(error))
+        without = frozenset(degradations)
+        return Processed(row, [], [], captures, stages, without, error=str(error), senseless=error.kind)
     if tree.surrogates_replaced:
         degradations.add("surrogates_replaced")
     row["surrogates_replaced"] = tree.surrogates_replaced
     if listing is not None:
         row |= listing_columns(listing)
-    columns, outline_map, without = _outline(capture, tree, listing, settings, started, stages)
+    columns, outline_map, lacks = _outline(capture, tree, listing, settings, started, stages)
     row |= columns
     selector_map = selector_rows(listing.selector_map) if listing is not None else []
     degradations |= cap_forms(row, settings.caps)
@@ -118,7 +141,7 @@ def _process(taken: Sequence[Taken], settings: CrawlSettings, secrets: Sequence[
         outline_map,
         captures,
         stages,
-        frozenset(degradations | without),
+        frozenset(degradations | lacks),
         listing is not None and looks_empty(listing),
         signals=signals,
         owners=_owners(tree),

@@ -15,10 +15,10 @@ from celery.exceptions import Reject
 from kombu.exceptions import OperationalError
 
 from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference
-from schemas.errors import BrowserLost, BrowserMissing, MessageRefused, PagestateError, StoreUnavailable
+from schemas.errors import BrowserLost, BrowserMissing, DiskFull, MessageRefused, PagestateError, StoreUnavailable
 from workers.engine import EngineThread
 
-RETRIED: Final = (StoreUnavailable, BrowserLost, BrowserMissing)
+RETRIED: Final = (StoreUnavailable, BrowserLost, BrowserMissing, DiskFull)
 """What another try, maybe on another machine, can mend."""
 MAX_RETRIES: Final = 8
 FIRST_PAUSE_SECONDS: Final = 2.0

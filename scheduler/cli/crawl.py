@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,11 +20,14 @@ from scheduler.cli.listing_options import listing_options, listing_settings, out
 from scheduler.cli.profiles import profiles_of
 from scheduler.cli.screenshot_options import screenshot_options, screenshot_settings
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
-from schemas.batch import PlannedPage
 from schemas.errors import SeedError, SettingError
 from schemas.policy import Policy
 from schemas.profiles import DESKTOP, PROFILES
 from schemas.settings import Budgets, CrawlSettings, RunSettings, budgets_from
+
+if TYPE_CHECKING:
+    from scheduler.seed_plan import MakePlan
+    from scheduler.sources import SeedStream
 
 _BUDGETS = [f.name for f in fields(Budgets)]
 _DEFAULTS = CrawlSettings()
@@ -182,13 +185,13 @@ def command(
         processes=processes or min(2, os.cpu_count() or 1),
     )
     given_engine = EngineGiven.of(others)
-    read = partial(_pages, seed_format=seed_format, strict=strict, settings=settings, run=run)
+    read = partial(_seeds, seed_format=seed_format, strict=strict, settings=settings, run=run)
     return _crawl(seeds, read, example, store_path, crawl_name, settings, run, given_engine, as_json)
 
 
 def _crawl(
     seeds: tuple[str, ...],
-    read: Callable[[tuple[str, ...]], tuple[PlannedPage, ...]],
+    read: Callable[[tuple[str, ...]], AbstractContextManager[MakePlan]],
     example: bool,
     store_path: str,
     crawl_name: str | None,
@@ -200,7 +203,6 @@ def _crawl(
     from scheduler.cli.progress import progress_for
     from scheduler.cli.running import engine_of, run_rounds
     from scheduler.cli.summary import print_summary
-    from scheduler.rounds import plan_round
     from workers.store import check_crawl, open_crawl, open_store
 
     with ExitStack() as stack:
@@ -210,14 +212,14 @@ def _crawl(
 
             site = stack.enter_context(serve_example())
             seeds = site.urls
-        pages = read(seeds)
+        plan = stack.enter_context(read(seeds))
         store = open_store(store_path)
         check_crawl(store, crawl_name, settings)
         engine = stack.enter_context(engine_of(given, store, settings, run))
         crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
-        plan_round(store, crawl, 0, pages, settings)
+        plan(store, crawl, 0, settings)
         progress = stack.enter_context(progress_for(sys.stderr))
-        stopped = run_rounds(store, crawl, settings, engine, given.retries, progress)
+        stopped = run_rounds(store, crawl, settings, engine, given, progress)
     print_summary(store, store_path, crawl, stopped, as_json)
     return 130 if stopped else 0
 
@@ -234,17 +236,26 @@ def _policy(file: str | None) -> Policy:
     return policy
 
 
-def _pages(
+@contextmanager
+def _seeds(
     seeds: tuple[str, ...], seed_format: SeedFormat, strict: bool, settings: CrawlSettings, run: RunSettings
-) -> tuple[PlannedPage, ...]:
+) -> Iterator[MakePlan]:
+    """What plans the seeds, all of which are read by then, and those that are none told."""
     from scheduler.cli.sitemap_fetch import sitemap_fetcher
-    from scheduler.sources import read_seeds
+    from scheduler.seed_plan import seeds_for_plan
+    from scheduler.sources import SeedStream
 
-    with sitemap_fetcher(settings, run) as fetch:
-        found = read_seeds(seeds, sys.stdin.buffer, kind=seed_format, strict=strict, fetch=fetch)
+    with ExitStack() as stack:
+        with sitemap_fetcher(settings, run) as fetch:
+            found = SeedStream(seeds, sys.stdin.buffer, kind=seed_format, strict=strict, fetch=fetch)
+            plan = stack.enter_context(seeds_for_plan(found))
+        _tell_problems(found)
+        yield plan
+
+
+def _tell_problems(found: SeedStream) -> None:
     for problem in found.problems[:MAX_PROBLEMS_TOLD]:
         click.echo(f"pagestate: {problem}", err=True)
     if found.problem_count:
         more = f" ({MAX_PROBLEMS_TOLD} of them are named above)" if found.problem_count > MAX_PROBLEMS_TOLD else ""
         click.echo(f"pagestate: {found.problem_count} lines are no seeds and were left out{more}.", err=True)
-    return found.pages

@@ -21,11 +21,15 @@ class EngineGiven:
     broker: str
     window: int
     retries: int
+    retry_pause: float
+    resend_after: float
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> EngineGiven:
         """Raises SettingError for options that contradict each other."""
-        made = cls(**{name: options[name] for name in ("engine", "broker", "window", "retries")})
+        made = cls(
+            **{name: options[name] for name in ("engine", "broker", "window", "retries", "retry_pause", "resend_after")}
+        )
         if made.engine == "celery" and not made.broker:
             raise SettingError(
                 "The engine celery needs a broker; give its URL as --broker, such as redis://127.0.0.1:6379/0."
@@ -34,7 +38,7 @@ class EngineGiven:
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--engine`, `--broker`, `--window`, `--retries`."""
+    """`--engine`, `--broker`, `--window`, `--retries`, `--retry-pause`, `--resend-after`."""
     for option in reversed(
         (
             click.option(
@@ -64,6 +68,22 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default=0,
                 show_default=True,
                 help="Rounds in which pages that failed for a time are tried again, with pauses between.",
+            ),
+            click.option(
+                "--retry-pause",
+                type=click.FloatRange(0, 600),
+                default=30.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="Before the first of these rounds; twice as long before each further one.",
+            ),
+            click.option(
+                "--resend-after",
+                type=click.FloatRange(1, 3600),
+                default=45.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="A lane on which no worker has moved for so long is sent again; longer than a claim's lapse.",
             ),
         )
     ):

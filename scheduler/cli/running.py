@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import click
@@ -34,9 +35,8 @@ RunLanes: TypeAlias = Callable[
     Any,
 ]
 """Runs the lanes of a round to their end or to the stop, telling of pages and batches on the way."""
-FIRST_PAUSE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 600.0
-"""Before a round that tries failed pages again: twice as long each time."""
+"""Before a round that tries failed pages again, however many there were."""
 
 
 @contextmanager
@@ -63,7 +63,15 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
                             page_done(PageDone("", "", outcome, (), 0.0))
                     batch_done(batch)
 
-                await run_fleet(store, broker, lanes, stop, told, FleetTimes(), given.window)
+                await run_fleet(
+                    store,
+                    broker,
+                    lanes,
+                    stop,
+                    told,
+                    FleetTimes(stall=timedelta(seconds=given.resend_after)),
+                    given.window,
+                )
 
             yield on_workers
         return
@@ -88,7 +96,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
 
 
 def run_rounds(
-    store: ObjectStore, crawl: str, settings: CrawlSettings, engine: RunLanes, retries: int, progress: Any
+    store: ObjectStore, crawl: str, settings: CrawlSettings, engine: RunLanes, given: EngineGiven, progress: Any
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
 
@@ -107,11 +115,11 @@ def run_rounds(
             if remaining(store, number):
                 return True
             # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
-            if not next_round(store, crawl, number, settings, _taken_up(number, retries)):
+            if not next_round(store, crawl, number, settings, _taken_up(number, given.retries)):
                 return False
             failed = outcomes_by_round(store).get(number, {}).keys() & (RETRYABLE_OUTCOMES - DEFERRED)
-            if number < retries and failed:
-                await _pause(number, stop)
+            if number < given.retries and failed:
+                await _pause(given.retry_pause * 2**number, stop)
             number += 1
         return True
 
@@ -136,8 +144,8 @@ def _taken_up(number: int, retries: int) -> frozenset[Outcome]:
     return RETRYABLE_OUTCOMES if number < retries else DEFERRED
 
 
-async def _pause(number: int, stop: asyncio.Event) -> None:
-    seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**number)
+async def _pause(seconds: float, stop: asyncio.Event) -> None:
+    seconds = min(LONGEST_PAUSE_SECONDS, seconds)
     click.echo(f"pagestate: pages that failed are tried again in {seconds:g} s", err=True)
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)

@@ -55,7 +55,7 @@ class StoredPage:
     def both(self) -> tuple[FinalTree, Outline]:
         """The page's final tree and outline; raises as `final` does."""
         with self._made() as capture:
-            tree = merge(capture)
+            tree = merge(capture, outlined=True)
             return final_tree(tree, ListingOptions.of(self.settings)), serialize_outline(capture, tree=tree)
 
     @contextmanager

@@ -14,13 +14,15 @@ MAX_TOLD = 50
 @click.option("--store", "store_path", required=True, metavar="PATH", help="Folder or s3:// URL that a crawl wrote to.")
 @click.option("--quick", is_flag=True, help="Look at names and sizes only; else every byte is read.")
 @click.option("--gc", is_flag=True, help="Remove old files of finished rounds that are part of nothing.")
+@click.option("--hash", "hashed", is_flag=True, help="Print the logical hash: equal for crawls with the same pages.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(store_path: str, quick: bool, gc: bool, as_json: bool) -> int:
+def command(store_path: str, quick: bool, gc: bool, hashed: bool, as_json: bool) -> int:
     """Verify a crawl. The exit code is 0 if everything is as it was committed, else 1.
 
     Pages that are still to be captured, and files that no marker names, are told but are no problem: run the crawl
     again for the former; --gc removes the latter where nobody can be about to commit them.
     """
+    from scheduler.logical import logical_hash, logical_pages
     from scheduler.verify import remove_strays, verify
     from workers.store import open_store
 
@@ -28,6 +30,8 @@ def command(store_path: str, quick: bool, gc: bool, as_json: bool) -> int:
     found = verify(store, contents=not quick)
     if gc:
         remove_strays(store, found, datetime.now(UTC))
+    # of a damaged crawl there is none
+    logical = logical_hash(logical_pages(store)) if hashed and not found.problems else None
     if as_json:
         click.echo(
             json.dumps(
@@ -40,6 +44,7 @@ def command(store_path: str, quick: bool, gc: bool, as_json: bool) -> int:
                     "strays": len(found.strays),
                     "removed": found.removed,
                     "problems": found.problems,
+                    **({"logical_hash": logical} if hashed else {}),
                 }
             )
         )
@@ -59,4 +64,6 @@ def command(store_path: str, quick: bool, gc: bool, as_json: bool) -> int:
     if found.strays:
         hint = "" if gc else " (--gc removes those of finished rounds)"
         click.echo(f"{len(found.strays)} files are part of nothing{hint}")
+    if logical is not None:
+        click.echo(f"Logical hash: {logical}")
     return 1 if found.problems else 0

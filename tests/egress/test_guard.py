@@ -96,7 +96,7 @@ async def test_bytes_pass_as_they_are_in_both_directions(start, servers):
 
 @pytest.mark.parametrize("who_first", ["client", "server"])
 async def test_a_connection_that_both_sides_have_ended_is_over(start, servers, who_first):
-    """Each says its last by itself, as browsers and servers do; a socket that stayed would be one more with every page."""
+    """Each says its last by itself, as browsers and servers do; one that stayed would stay with every page."""
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"answer")
@@ -116,7 +116,7 @@ async def test_a_connection_that_both_sides_have_ended_is_over(start, servers, w
         writer.write_eof()
     # the client keeps its socket, so that only the two ends can tell
     async with asyncio.timeout(10):
-        while guard.open_ends:
+        while guard.open_ends:  # noqa: ASYNC110  # it tells nobody
             await asyncio.sleep(0.01)
     writer.close()
     server.close()

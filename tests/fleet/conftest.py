@@ -142,6 +142,12 @@ def broker(redis_url: str) -> Iterator[Broker]:
     made.close()
 
 
+@pytest.fixture
+def make_broker() -> Callable[[str], Broker]:
+    """Makes the link to a Redis that a test has started itself, which closes it."""
+    return Broker
+
+
 @dataclass(frozen=True)
 class Worker:
     """A worker process and what it wrote."""

@@ -21,9 +21,11 @@ from scheduler.rounds import plan_round, remaining
 from schemas.batch import PlannedPage
 from schemas.delivery import BatchReference, DeliverySettings, broker_name
 from schemas.errors import BrokerError, SettingError
+from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from workers.broker import Broker
 from workers.store import FolderStore, ObjectStore, markers, open_crawl, open_store, read_table, verify_markers
+from workers.store.layout import marker_path
 
 TIMES = FleetTimes(poll=timedelta(seconds=0.3), stall=timedelta(seconds=6))
 QUICK = ["--visibility-timeout", "10", "--claim-lapse", "3", "--allow-private"]
@@ -227,3 +229,35 @@ def test_a_broker_is_named_without_credentials():
     assert broker_name("amqp://user:secret@host:5672/vhost?x=y") == "amqp://host:5672/vhost"
     with pytest.raises(SettingError):
         broker_name("amqp://")
+
+
+class ComesBack:
+    """A sender whose broker is away for the first sends; then whoever gets the batch commits it."""
+
+    def __init__(self, commit: Callable[[], None], away: int) -> None:
+        self.sends = 0
+        self._commit, self._away = commit, away
+
+    def send(self, reference: BatchReference) -> None:
+        self.sends += 1
+        if self.sends <= self._away:
+            raise BrokerError("It is away.")
+        self._commit()
+
+    def waiting(self) -> int:
+        raise BrokerError("It is away.")
+
+
+def test_a_broker_that_goes_away_is_waited_for(tmp_path, caplog):
+    store = FolderStore.for_run(tmp_path / "store")
+    start(store, ["http://127.0.0.1:9/"], lanes=1, batch_size=1)
+    ((batch,),) = remaining(store, 0).values()
+    marker = Marker("fleet", 0, batch.lane, 0, batch.batch_id, "ab" * 16, (), {"ok": 1}, datetime.now(UTC).isoformat())
+    sender = ComesBack(lambda: store.put_if_absent(marker_path(0, batch.batch_id), marker.encode()) and None, away=3)
+    done: list[Any] = []
+    asyncio.run(run_fleet(store, sender, remaining(store, 0), asyncio.Event(), done.append, TIMES))
+    assert sender.sends == 4
+    assert [one.batch_id for one in done] == [batch.batch_id]
+    assert [record.message for record in caplog.records] == [
+        "It is away. Waiting for it; workers finish what they have."
+    ], "once, not at every look"

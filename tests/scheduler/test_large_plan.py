@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from scheduler import large_plan
+from scheduler import large_plan, seed_plan
+from scheduler.cli import main
 from scheduler.large_plan import plan_large
 from scheduler.plan import plan
+from scheduler.seed_plan import seeds_for_plan
+from scheduler.sources import SeedStream
 from schemas.batch import PlannedPage
+from schemas.errors import StoreDamaged
 from schemas.settings import CrawlSettings
 from workers.store import FolderStore, batches_of_lane, planned_batch, read_plan
 
@@ -54,3 +60,40 @@ def test_it_comes_in_parts_and_spills(tmp_path, monkeypatch):
     for batch in whole[::400]:
         assert planned_batch(store, 0, batch.batch_id) == batch
         assert (batch.sequence, batch.batch_id) in batches_of_lane(store, 0, batch.lane)
+
+
+def test_the_command_line_s_seeds_make_one_plan_in_memory_and_on_disk(tmp_path, monkeypatch):
+    """Given a list and a second one, read as the command line reads them, then both ways store the same batches."""
+    first = "".join(f"http://h{n % 7}.org/{n % 40}#{n}\n" for n in range(60))
+    second = "".join(f"http://h{n % 9}.org/{n % 50}#{n}\n" for n in range(90))
+    plans = []
+    for large in (1_000_000, 30):
+        monkeypatch.setattr(seed_plan, "LARGE", large)
+        store = FolderStore.for_run(tmp_path / str(large))
+        for text in (first, second, first):
+            with seeds_for_plan(SeedStream(["-"], io.BytesIO(text.encode()))) as plan_seeds:
+                plan_seeds(store, "c", 0, SETTINGS)
+        # a small list on top of a plan that is large by now
+        with seeds_for_plan(SeedStream(["http://h1.org/new"], io.BytesIO())) as plan_seeds:
+            plan_seeds(store, "c", 0, SETTINGS)
+        plans.append({path: store.read(path) for path in store.list("plan")})
+    assert plans[0] == plans[1]
+    assert len(plans[0]) == 3, "the first list, what the second adds, and the one new page"
+    keys = [page.url_key for batch in read_plan(store, 0) for page in batch.pages]
+    assert len(keys) == len(set(keys))
+
+
+def test_seeds_that_are_refused_leave_the_store_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(seed_plan, "LARGE", 2)
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("".join(f"http://127.0.0.1:9/{n}\n" for n in range(9)) + "nonsense\n")
+    store = tmp_path / "store"
+    assert main(["crawl", str(seeds), "--store", str(store), "--strict"]) == 2
+    assert not store.exists()
+
+
+def test_a_plan_that_is_gone_is_not_made_again(tmp_path):
+    store = FolderStore.for_run(tmp_path)
+    store.put_if_absent(f"commits/0/{'ab' * 16}.json", b"{}")
+    with pytest.raises(StoreDamaged, match="has commits of round 0 but not its plan"):
+        plan_large(store, "c", 0, [PlannedPage("http://h/", "http://h/")], SETTINGS)

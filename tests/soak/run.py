@@ -61,9 +61,12 @@ class Crawl:
     driver: list[int] = field(default_factory=list)
 
     def slope_kb(self) -> float:
-        """Least squares over the last pages: by so much the memory grows with a page, in KB."""
-        last = (np.array(self.python) + np.array(self.driver))[-min(SLOPE_PAGES, len(self.python) // 2) :]
-        return float(np.polyfit(np.arange(len(last)), last, 1)[0]) / 1024
+        """By so much the memory of our processes grows with a page, in KB; the browser's driver apart."""
+        return _slope_kb(self.python)
+
+    def driver_slope_kb(self) -> float:
+        """That of the driver, which is replaced with its browser every so many pages."""
+        return _slope_kb(self.driver)
 
     def wrong(self) -> list[str]:
         """In words, whatever should not be."""
@@ -71,6 +74,12 @@ class Crawl:
         found += [f"still running: {line}" for line in self.processes]
         found += [f"left behind: {folder}" for folder in self.folders]
         return found + self.problems
+
+
+def _slope_kb(resident: Sequence[int]) -> float:
+    """Least squares over the last half of the pages, or the last thousand."""
+    last = np.array(resident[-min(SLOPE_PAGES, len(resident) // 2) :])
+    return float(np.polyfit(np.arange(len(last)), last, 1)[0]) / 1024
 
 
 def soak(urls: Sequence[str], folder: Path) -> Crawl:
@@ -233,6 +242,7 @@ def main() -> int:
     slope = whole.slope_kb()
     pages = min(SLOPE_PAGES, len(whole.python) // 2)
     print(f"memory of our processes over the last {pages} pages: {slope:+.1f} KB a page (limit {SLOPE_LIMIT_KB:g})")
+    print(f"and of the driver, which is replaced with its browser: {whole.driver_slope_kb():+.1f} KB a page")
     if pages < SLOPE_PAGES:
         print(f"which says little: {2 * SLOPE_PAGES} pages and more are judged")
     elif slope >= SLOPE_LIMIT_KB:

@@ -116,6 +116,17 @@ def test_identity_columns_come_from_the_batch(store, make_batch, make_records, n
     assert [(s["position"], s["stage"]) for s in stages[:3]] == [(0, "navigate"), (1, "merge"), (0, "navigate")]
 
 
+def test_files_grow_with_batches_and_not_with_pages(store, make_batch, make_records, now):
+    """One file of a table for a batch, and `--batch-size` says how many pages that is, up to 1,000 (pain 49)."""
+    big = make_batch(0, [f"http://example.org/{n}" for n in range(1000)])
+    files = [
+        commit_batch(store, batch, ONE, make_records(batch), now=now).marker.files for batch in (big, make_batch(1))
+    ]
+    assert [f.table for f in files[0]] == [f.table for f in files[1]]
+    assert len(data_files(store)) == 2 * len({f.table for f in files[0]})
+    assert read_table(store, "listings").num_rows == 1003
+
+
 def test_a_table_without_rows_gets_no_file(store, make_batch, make_records, now):
     batch = make_batch()
     records = [

@@ -16,8 +16,8 @@ from typing import Any, Self
 import msgspec
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from schemas.errors import BrowserLost, CommandFailed, ReplyTooLarge
-from workers.browser.spool import SPOOL_ABOVE_BYTES, Spooled
+from schemas.errors import BrowserLost, CommandFailed, DiskFull, ReplyTooLarge
+from workers.browser.spool import FULL, SPOOL_ABOVE_BYTES, Spooled
 
 Reply = bytes | Spooled
 EventHandler = Callable[[dict[str, Any], str], None]
@@ -42,6 +42,8 @@ class _Envelope(msgspec.Struct):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+SESSION_ENDED = "Session with given id not found."
+"""Chromium 156's words for a command to a session that has ended."""
 READ_OVER_CAP = 2
 """A reply of up to so many times the cap is read and refused for itself; one beyond ends the connection, unread."""
 
@@ -90,7 +92,7 @@ class Channel(WSListener):
     def post(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> asyncio.Future[Reply]:
         """Sends a command now and returns the future of its reply's `result`.
 
-        The future ends in CommandFailed, ReplyTooLarge or BrowserLost; cancelling it forgets the reply.
+        The future ends in CommandFailed, ReplyTooLarge, DiskFull or BrowserLost; cancelling it forgets the reply.
         """
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if self._lost or self._transport is None:
@@ -98,17 +100,26 @@ class Channel(WSListener):
             return future
         self._next_id += 1
         command: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
-        tail = b"}"
         if session:
             command["sessionId"] = session
-            tail = b',"sessionId":"%b"}' % session.encode()
-        self._waiting[self._next_id] = (future, method, tail)
+        number = self._next_id
+        self._waiting[number] = (future, method, _tail(session))
+        # a reply that nobody waits for any more may never come
+        future.add_done_callback(lambda _: self._waiting.pop(number, None))
         self._transport.send(WSMsgType.TEXT, json.dumps(command).encode())
         return future
 
     def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> None:
         """Sends a command whose reply nobody waits for; a browser that is gone shows elsewhere."""
         self.post(method, params, session).add_done_callback(_ignore)
+
+    def session_ended(self, session: str) -> None:
+        """Fails all that a session was asked and has not answered: of one that has ended no answer comes any more."""
+        own = _tail(session)
+        for future, method, tail in tuple(self._waiting.values()):
+            if tail == own and not future.done():
+                future.set_exception(CommandFailed(method, 0, SESSION_ENDED))
+                forget(future)
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Sends a command and returns its parsed `result`; for small replies only."""
@@ -191,7 +202,21 @@ class Channel(WSListener):
                 bytes(result) if len(result) <= SPOOL_ABOVE_BYTES else Spooled.write(self._spool_folder, result)
             )
         except OSError as error:
-            future.set_exception(ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}."))
+            future.set_exception(self._not_spooled(method, len(result), error))
+
+    def _not_spooled(self, method: str, size: int, error: OSError) -> DiskFull | ReplyTooLarge:
+        if error.errno not in FULL:
+            return ReplyTooLarge(f"The reply of {method} could not be spooled to disk: {error}.")
+        # no fault of the page: a row about it would say what another machine would not find
+        return DiskFull(
+            f"A payload of {size} bytes cannot be spooled in {self._spool_folder} ({error.strerror});"
+            " make room there, or point TMPDIR to another disk, and run again."
+        )
+
+
+def _tail(session: str) -> bytes:
+    """How a reply of the session ends, as Chromium 156 spells it."""
+    return b',"sessionId":"%b"}' % session.encode() if session else b"}"
 
 
 def _event(message: memoryview) -> dict[str, Any]:

@@ -138,13 +138,13 @@ async def launch(
         browser = persistent.browser
         assert browser is not None, "a persistent context of Chromium has a browser"
         channel = await Channel.connect(await endpoint(profile_folder), folder, settings.max_reply_bytes)
-        about = await channel.ask("Browser.getVersion")
-        process = psutil.Process(await _pid(channel))
+        user_agent, pid = await _introduced(channel)
+        process = psutil.Process(pid)
         limit_memory(process, renderer_memory_bytes)
         facts = BrowserFacts(
             browser_version=browser.version,
             playwright_version=version("playwright"),
-            user_agent=user_agent_of(about["userAgent"], "", policy),
+            user_agent=user_agent_of(user_agent, "", policy),
         )
         made = Launched(
             playwright,
@@ -158,7 +158,6 @@ async def launch(
             driver_of(process),
         )
         channel.on("Target.targetCreated", lambda event, _: made.new_targets.put_nowait(event["targetInfo"]))
-        await channel.ask("Target.setDiscoverTargets", {"discover": True})
     except (PlaywrightError, BrowserLost, ChannelError, psutil.NoSuchProcess) as error:
         await playwright.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -201,10 +200,16 @@ async def _bounded(step: Coroutine[Any, Any, Any], seconds: float) -> None:
     task.add_done_callback(forget)
 
 
-async def _pid(channel: Channel) -> int:
-    """The process id of the browser, as it tells it itself: it is the driver's child, not ours."""
-    told = await channel.ask("SystemInfo.getProcessInfo")
-    return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
+async def _introduced(channel: Channel) -> tuple[str, int]:
+    """The browser's user agent and process id, as it tells them itself: it is the driver's child, not ours."""
+    try:
+        async with asyncio.timeout(LAUNCH_PATIENCE_SECONDS):
+            about = await channel.ask("Browser.getVersion")
+            told = await channel.ask("SystemInfo.getProcessInfo")
+            await channel.ask("Target.setDiscoverTargets", {"discover": True})
+    except TimeoutError as error:
+        raise BrowserLost(f"it said nothing on its debugging port for {LAUNCH_PATIENCE_SECONDS:g} s") from error
+    return about["userAgent"], next(int(p["id"]) for p in told["processInfo"] if p["type"] == "browser")
 
 
 async def endpoint(profile_folder: Path) -> str:

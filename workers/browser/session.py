@@ -64,6 +64,7 @@ class PageSession:
         self._page = page
         self._held: Document | None = None
         self._deadline = math.inf
+        self._frame_sessions: dict[str, str] = {}
         self._gone: asyncio.Future[PageFailed] = asyncio.get_running_loop().create_future()
         self.documents = Documents(channel, session_id, target_id, self._caps, self.visit, self._fail)
         self._unasked = Unasked(channel, context, page, session_id, context_id, self._caps, self.visit, self._fail)
@@ -88,16 +89,22 @@ class PageSession:
         self._unasked.stop()
         self.channel.off("Target.targetCrashed", self._on_crashed)
         self.channel.off("Target.detachedFromTarget", self._on_detached)
+        for session in (self.session_id, *self._frame_sessions.values()):
+            self.channel.session_ended(session)
         self._gone.cancel()
 
     def _on_crashed(self, event: dict[str, Any], _: str) -> None:
         if event.get("targetId") == self.target_id:
             self._fail(PageFailed("renderer_crash", "the renderer process died"))
+        elif event.get("targetId") in self._frame_sessions:
+            self.channel.session_ended(self._frame_sessions[event["targetId"]])
 
     def _on_detached(self, event: dict[str, Any], _: str) -> None:
         # a command that was under way when the page closed is never answered
         if event.get("sessionId") == self.session_id:
             self._fail(PageFailed("page_closed", "the page closed itself"))
+        elif event.get("sessionId") in self._frame_sessions.values():
+            self.channel.session_ended(event["sessionId"])
 
     def _fail(self, failure: PageFailed) -> None:
         if not self._gone.done():
@@ -194,7 +201,8 @@ class PageSession:
             if not ended:
                 # documents that are replaced before they have loaded are not waited for one by one
                 return "load_cap", None
-        return "redirects_cap", None
+        # else each look failed, and not for a document that took the place of another
+        return ("redirects_cap" if documents.count > self._caps.client_redirects else "blocked"), None
 
     async def _unblock(self, budgets: Budgets) -> looking.Seen | None:
         self.unblock()
@@ -281,7 +289,7 @@ class PageSession:
                 await self._or_gone(self.documents.hold())
                 return await self._look(budgets, quiet=False)
             return "blocked"
-        except ChannelError:
+        except (ChannelError, LookupError):
             return "replaced"
         value = answer.get("result", {}).get("value")
         return looking.seen_in(value) if isinstance(value, str) else "replaced"
@@ -291,7 +299,7 @@ class PageSession:
     async def out_of_process_frames(self, session_id: str = "") -> list[tuple[str, str]]:
         """(target id, session id) of the frames of this page that live in processes of their own.
 
-        `session_id` names one of them, to find those below it. Raises CommandFailed, BrowserLost.
+        `session_id` names one of them, to find those below it. Raises CommandFailed, BrowserLost, PageFailed.
         """
         above = session_id or self.session_id
         found: list[tuple[str, str]] = []
@@ -303,18 +311,12 @@ class PageSession:
         self.channel.on("Target.attachedToTarget", on_attached)
         try:
             # the events for the frames that are there come before the answer
-            await self.channel.ask(
-                "Target.setAutoAttach",
-                {
-                    "autoAttach": True,
-                    "waitForDebuggerOnStart": False,
-                    "flatten": True,
-                    "filter": [{"type": "iframe", "exclude": False}],
-                },
-                above,
-            )
+            frames: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
+            frames["filter"] = [{"type": "iframe", "exclude": False}]
+            await self._or_gone(self.channel.ask("Target.setAutoAttach", frames, above))
         finally:
             self.channel.off("Target.attachedToTarget", on_attached)
+            self._frame_sessions.update(found)
         return found
 
     async def elements_of(self, target_id: str, session_id: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import tempfile
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ SPOOL_ABOVE_BYTES = 2 * 1024 * 1024
 """Smaller replies are cheaper to pass through a pipe than through a file."""
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors that say that the disk, the quota or the process's limit has no room for a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spooled:
     """One payload in a file of its own. Size in bytes."""
@@ -23,9 +28,14 @@ class Spooled:
 
     @classmethod
     def write(cls, folder: Path, data: Buffer) -> Self:
-        """Writes a payload to a new file in `folder`."""
+        """Writes a payload to a new file in `folder`. Raises OSError, and leaves nothing then."""
         with tempfile.NamedTemporaryFile(dir=folder, prefix="payload-", delete=False) as file:
-            file.write(data)
+            try:
+                file.write(data)
+                file.flush()
+            except OSError:
+                Path(file.name).unlink()
+                raise
         return cls(file.name, len(data))
 
     def map(self) -> memoryview:

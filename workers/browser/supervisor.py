@@ -149,7 +149,7 @@ class Supervisor:
                 launched.channel, context, page, target_id, session_id, context_id, self._settings.caps
             )
             try:
-                await session.start()
+                await self._start(launched, session)
                 yield session
             except PageFailed as failed:
                 outcome = failed.outcome
@@ -165,6 +165,16 @@ class Supervisor:
             if launched in self._retired and not launched.sessions:
                 self._retired.remove(launched)
                 await self._end(launched)
+
+    async def _start(self, launched: Launched, session: PageSession) -> None:
+        """Starts a session; a browser that does not answer even that is broken, which is raised as BrowserLost."""
+        seconds = self._settings.budgets.context.total_seconds()
+        try:
+            async with asyncio.timeout(seconds):
+                await session.start()
+        except TimeoutError as error:
+            launched.broken = "started no session: TimeoutError"
+            raise BrowserLost(f"The browser started no session within {seconds:g} s.") from error
 
     async def _is_lost(self, launched: Launched) -> bool:
         """Whether a page closed because its browser, or the driver, is at its end."""

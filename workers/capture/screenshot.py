@@ -22,8 +22,8 @@ from schemas.settings import MAX_PICTURE_SIDE, CrawlSettings, ScreenshotSettings
 from workers.browser.channel import Reply
 from workers.browser.session import PageSession
 from workers.browser.spool import buffer_of
+from workers.capture.replies import give_up
 from workers.capture.taken import Clip, Picture, Taking
-from workers.capture.target import give_up
 
 SPARE_SECONDS: Final = 1.0
 """Before the page's deadline the picture is given up, so that the page itself is kept."""

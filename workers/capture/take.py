@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
-from schemas.errors import BrowserLost, ChannelError, PageFailed
+from schemas.errors import BrowserLost, ChannelError, DiskFull, PageFailed
 from schemas.settings import Budgets, CrawlSettings
 from workers.browser.session import PageSession
 from workers.browser.spool import buffer_of
+from workers.capture.replies import frames_in
 from workers.capture.taken import Taken, Taking
-from workers.capture.target import Place, TargetTaker, frames_in
+from workers.capture.target import Place, TargetTaker
 
 FRAMES_SPARE_SECONDS = 0.2
 """Before the page's deadline frames in processes of their own are given up."""
@@ -27,11 +29,11 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     Frames in processes of their own are taken as far as the listing may show them: `listing.max_iframes` of them,
     `listing.max_iframe_depth` levels deep.
 
-    Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-    BrowserLost.
+    Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, BrowserLost,
+    and DiskFull.
     """
     budgets, limits = settings.budgets, settings.listing
-    place = Place(0, session.session_id, session.visit.elements)
+    place = Place(0, session.session_id, session.visit.elements, session.target_id)
     await TargetTaker(session, place, budgets, started, taking).take()
     targets = [{"target_id": session.target_id, "session_id": session.session_id}]
     deadline = time.perf_counter() + session.left(budgets.needed.total_seconds(), FRAMES_SPARE_SECONDS)
@@ -39,25 +41,28 @@ async def take(session: PageSession, settings: CrawlSettings, started: float, ta
     above = [(place, 0)]
     while above:
         parent, depth = above.pop(0)
-        found = await _frames_below(session, parent.session_id, deadline, taking)
+        found = await _frames_below(session, parent.session_id, budgets.payload.total_seconds(), deadline, taking)
         if len(targets) + len(found) > limits.max_iframes:
             found = _in_document_order(found, parent, taking)
         for target_id, session_id in found:
             if len(targets) > limits.max_iframes or depth >= limits.max_iframe_depth:
                 taking.degradations.add("frames_capped")
                 break
-            frame = Place(len(targets), session_id, None)
+            frame = Place(len(targets), session_id, None, target_id)
             if await _take_frame(session, target_id, frame, budgets, started, deadline, taking):
                 targets.append({"target_id": target_id, "session_id": session_id})
                 above.append((frame, depth + 1))
     taking.payloads.append(Taken("targets", _targets(session, targets, taking)))
 
 
-async def _frames_below(session: PageSession, parent: str, deadline: float, taking: Taking) -> list[tuple[str, str]]:
+async def _frames_below(
+    session: PageSession, parent: str, seconds: float, deadline: float, taking: Taking
+) -> list[tuple[str, str]]:
     try:
-        async with asyncio.timeout(deadline - time.perf_counter()):
+        async with asyncio.timeout(min(deadline - time.perf_counter(), seconds)):
             return await session.out_of_process_frames(parent)
-    except (TimeoutError, ChannelError):
+    except (TimeoutError, ChannelError, PageFailed):
+        # what is here already is whole, even if the page has gone meanwhile
         taking.degradations.add("frame_lost")
         return []
 
@@ -89,12 +94,12 @@ async def _take_frame(
     try:
         async with asyncio.timeout(min(deadline - time.perf_counter(), budgets.payload.total_seconds() * 2)):
             elements = await session.elements_of(target_id, place.session_id)
-            place = Place(place.ordinal, place.session_id, elements)
+            place = replace(place, elements=elements)
             await TargetTaker(session, place, budgets, started, own).take()
-    except BrowserLost:
+    except (BrowserLost, DiskFull):
         own.discard()
         raise
-    except (TimeoutError, ChannelError, PageFailed) as error:
+    except (TimeoutError, ChannelError, PageFailed, LookupError) as error:
         own.discard()
         if isinstance(error, PageFailed) and error.outcome == "renderer_crash":
             raise

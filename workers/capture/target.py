@@ -1,6 +1,6 @@
 """Takes the payloads of one CDP target: each under its budget, in the order that decides backend node ids.
 
-The layout snapshot and the DOM document are needed; everything else degrades and says so.
+Without the DOM document there is no page; everything else degrades and says so.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from schemas.capture import COMPUTED_STYLES, PayloadKind
-from schemas.errors import BrowserLost, ChannelError, CommandFailed, PageFailed
+from schemas.errors import BrowserLost, ChannelError, CommandFailed, DiskFull, PageFailed, ReplyTooLarge
 from schemas.outcomes import Stage, StageOutcome
 from schemas.records import StageResult
 from schemas.settings import Budgets
-from workers.browser.channel import Reply
+from workers.browser.channel import SESSION_ENDED, Reply
 from workers.browser.session import PageSession
 from workers.browser.spool import Spooled, buffer_of, size_of
 from workers.capture.ladder import DOCUMENT_DEPTHS, SUBTREE_DEPTHS, cut_off_nodes, is_too_deep
+from workers.capture.replies import frame_ids, give_up
 from workers.capture.taken import Taken, Taking
 
 MAX_ELEMENTS_FOR_LISTENERS = 10_000
@@ -46,6 +48,7 @@ class Place:
     session_id: str
     elements: int | None
     """Elements of its document; None when its thread was blocked."""
+    target_id: str
 
 
 class TargetTaker:
@@ -58,14 +61,15 @@ class TargetTaker:
         self._started = started
         self._taking = taking
         self._arrived: dict[asyncio.Future[Reply], float] = {}
+        self._is_late = False
 
     async def take(self) -> None:
         """Fills the taking.
 
-        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had, and
-        BrowserLost.
+        Raises PageFailed (capture_timeout, renderer_crash, page_closed) where a needed payload cannot be had,
+        BrowserLost, and DiskFull.
         """
-        frames = frame_ids(await self._frames())
+        frames = await self._frames()
         await self._listeners()
         begun = time.perf_counter()
         # sent in this order and at once: the order decides which node gets which backend id
@@ -77,7 +81,7 @@ class TargetTaker:
         try:
             await self._snapshot(snapshot, begun)
             await self._document(document, begun)
-            await self._metrics(metrics, begun)
+            await self._metrics(metrics)
             await self._accessibility(trees, begun)
         finally:
             kept = {id(taken.data) for taken in self._taking.payloads}
@@ -86,10 +90,17 @@ class TargetTaker:
 
     # the payloads
 
-    async def _frames(self) -> Reply:
-        tree = await self._reply(self._post("Page.getFrameTree"), self._budgets.needed.total_seconds(), "dom_document")
+    async def _frames(self) -> list[str]:
+        """The ids of the target's frames; without a frame tree only its root frame is known."""
+        try:
+            tree = await self._within(self._post("Page.getFrameTree"), self._patience())
+            frames = frame_ids(tree)
+        except (TimeoutError, ChannelError, ValueError, LookupError, TypeError) as error:
+            self._is_late |= isinstance(error, TimeoutError)
+            self._taking.degradations.add("frame_lost")
+            return [self._place.target_id]
         self._add("frame_tree", tree)
-        return tree
+        return frames
 
     async def _listeners(self) -> None:
         begun = time.perf_counter()
@@ -100,17 +111,18 @@ class TargetTaker:
             if elements is None:
                 self._taking.degradations.add("listeners_skipped")
             return
+        deadline = begun + self._budgets.payload.total_seconds()
         try:
-            async with asyncio.timeout(self._budgets.payload.total_seconds()):
-                # `document` is an unforgeable property, so that the page cannot put another object in its place
-                document = await self._session.channel.ask(
-                    "Runtime.evaluate", {"expression": "document"}, self._place.session_id
-                )
-                handle = document["result"]["objectId"]
-                reply = await self._post("DOMDebugger.getEventListeners", {"objectId": handle, "depth": -1})
-                # the handle goes with its page anyway, so that a failed release costs nothing
-                self._session.channel.send("Runtime.releaseObject", {"objectId": handle}, self._place.session_id)
-        except (TimeoutError, CommandFailed, KeyError) as error:
+            # `document` is an unforgeable property, so that the page cannot put another object in its place
+            document = await self._within(self._post("Runtime.evaluate", {"expression": "document"}), deadline - begun)
+            handle = json.loads(bytes(buffer_of(document)))["result"]["objectId"]
+            reply = await self._within(
+                self._post("DOMDebugger.getEventListeners", {"objectId": handle, "depth": -1}),
+                deadline - time.perf_counter(),
+            )
+            # the handle goes with its page anyway, so that a failed release costs nothing
+            self._session.channel.send("Runtime.releaseObject", {"objectId": handle}, self._place.session_id)
+        except (TimeoutError, ChannelError, ValueError, LookupError, TypeError) as error:
             self._taking.degradations.add("listeners_skipped")
             late = isinstance(error, TimeoutError)
             self._stage("listeners", "timeout" if late else "error", begun, None if late else str(error))
@@ -122,16 +134,29 @@ class TargetTaker:
         self._stage("listeners", "ok", begun, size=len(data))
 
     async def _snapshot(self, reply: asyncio.Future[Reply], begun: float) -> None:
-        def again() -> asyncio.Future[Reply]:
-            return self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
-
-        data = await self._needed("layout_snapshot", reply, begun, again)
-        if data is not None:
+        """The layout snapshot, which may be late; without it there is no listing, but still an outline."""
+        left = self._patience()
+        for attempt in (0, 1):
+            try:
+                data = await self._within(reply, left)
+            except (TimeoutError, ChannelError) as error:
+                if isinstance(error, CommandFailed) and not attempt:
+                    reply = self._post("DOMSnapshot.captureSnapshot", SNAPSHOT_PARAMS)
+                    left = self._budgets.retry.total_seconds()
+                    continue
+                self._is_late |= isinstance(error, TimeoutError) and not attempt
+                self._taking.degradations.add("snapshot_failed")
+                late = isinstance(error, TimeoutError)
+                detail = f"no layout_snapshot within {left:.1f} s" if late else str(error)
+                self._stage("layout_snapshot", "timeout" if late else "error", begun, detail)
+                return
             self._add("layout_snapshot", data)
+            self._in_time("layout_snapshot", begun, self._arrival(reply), size_of(data), retried=bool(attempt))
+            return
 
     async def _document(self, reply: asyncio.Future[Reply], begun: float) -> None:
         try:
-            data = await self._reply(reply, self._budgets.needed.total_seconds(), "dom_document")
+            data = await self._reply(reply, self._patience(), "dom_document")
         except CommandFailed as error:
             try:
                 data = await self._climb_down(begun, error)
@@ -183,33 +208,36 @@ class TargetTaker:
             if subtree is None:
                 self._taking.degradations.add("depth_limited")
                 continue
-            self._add("dom_subtree", subtree)
+            below, data = subtree
+            self._add("dom_subtree", data)
             self._taking.subtrees += 1
-            stack.extend((await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(subtree))))[::-1])
+            stack.extend(below[::-1])
 
-    async def _describe(self, node: int, deadline: float) -> Reply | None:
-        """One subtree at the greatest depth that comes; None where the node is gone or time is up."""
+    async def _describe(self, node: int, deadline: float) -> tuple[list[int], Reply] | None:
+        """One subtree at the greatest depth that comes, and where it is cut off; None where it does not come."""
         for depth in SUBTREE_DEPTHS:
-            left = deadline - time.perf_counter()
+            left = min(deadline - time.perf_counter(), self._budgets.payload.total_seconds())
             if left <= 0:
                 return None
+            reply = self._post("DOM.describeNode", {"backendNodeId": node, "depth": depth, "pierce": True})
             try:
-                return await self._reply(
-                    self._post("DOM.describeNode", {"backendNodeId": node, "depth": depth, "pierce": True}),
-                    left,
-                    "dom_document",
-                )
+                data = await self._within(reply, left)
+                return await asyncio.to_thread(cut_off_nodes, memoryview(buffer_of(data))), data
+            except ReplyTooLarge:
+                continue
             except CommandFailed as error:
                 if not is_too_deep(error.message):
                     return None
+            except (TimeoutError, msgspec.DecodeError):
+                return None
         return None
 
-    async def _metrics(self, reply: asyncio.Future[Reply], begun: float) -> None:
+    async def _metrics(self, reply: asyncio.Future[Reply]) -> None:
         """Layout metrics, for the device pixel ratio and the page's size; without them the ratio counts as 1."""
-        left = begun + self._budgets.needed.total_seconds() - time.perf_counter()
+        patience = self._session.left(self._budgets.payload.total_seconds(), EXTRAS_SPARE_SECONDS)
         try:
-            self._add("layout_metrics", await self._reply(reply, left, "layout_snapshot"))
-        except CommandFailed:
+            self._add("layout_metrics", await self._within(reply, patience))
+        except (TimeoutError, ChannelError):
             self._taking.degradations.add("snapshot_truncated")
 
     async def _accessibility(self, trees: list[tuple[str, asyncio.Future[Reply]]], begun: float) -> None:
@@ -235,7 +263,7 @@ class TargetTaker:
                 give_up(reply)
                 continue
             error = reply.exception()
-            if isinstance(error, BrowserLost):
+            if isinstance(error, BrowserLost | DiskFull):
                 raise error
             if error is not None:
                 failed += 1
@@ -270,24 +298,10 @@ class TargetTaker:
         """When a reply came; one that came in this very turn of the loop has not been noted yet."""
         return self._arrived.get(reply) or time.perf_counter()
 
-    async def _needed(
-        self, stage: Stage, reply: asyncio.Future[Reply], begun: float, again: Callable[[], asyncio.Future[Reply]]
-    ) -> Reply | None:
-        """A needed payload that may be late but not missing; None where the browser fails to make it, twice."""
-        left = self._budgets.needed.total_seconds()
-        for attempt in (0, 1):
-            try:
-                data = await self._reply(reply, left, stage)
-            except CommandFailed as error:
-                if attempt:
-                    self._taking.degradations.add("snapshot_failed")
-                    self._stage(stage, "error", begun, str(error))
-                    return None
-                reply, left = again(), self._budgets.retry.total_seconds()
-                continue
-            self._in_time(stage, begun, self._arrival(reply), size_of(data), retried=bool(attempt))
-            return data
-        return None
+    def _patience(self) -> float:
+        """How long something needed is waited for; when one has not come in that time, the next hardly is."""
+        needed = self._budgets.needed.total_seconds()
+        return min(needed, self._budgets.retry.total_seconds()) if self._is_late else needed
 
     def _in_time(self, stage: Stage, begun: float, ended: float, size: int, retried: bool = False) -> None:
         late = ended - begun > self._budgets.payload.total_seconds()
@@ -295,7 +309,17 @@ class TargetTaker:
         self._stage(stage, "fallback" if detail else "ok", begun, detail, size, ended)
 
     async def _reply(self, reply: asyncio.Future[Reply], seconds: float, stage: Stage) -> Reply:
-        """The reply, unless the time is up (capture_timeout), the renderer dies or the page closes."""
+        """The reply to what the page cannot do without; raises PageFailed, or CommandFailed for the next rung."""
+        try:
+            return await self._within(reply, seconds)
+        except TimeoutError as error:
+            self._stage(stage, "timeout", time.perf_counter() - seconds)
+            raise PageFailed("capture_timeout", f"no {stage} within {seconds:.1f} s") from error
+        except ReplyTooLarge as error:
+            raise PageFailed("too_large", str(error)) from error
+
+    async def _within(self, reply: asyncio.Future[Reply], seconds: float) -> Reply:
+        """The reply; TimeoutError where the time is up first, PageFailed where the renderer dies or the page closes."""
         try:
             await self._or_gone([reply], seconds)
         except BaseException:
@@ -303,19 +327,13 @@ class TargetTaker:
             raise
         if not reply.done():
             give_up(reply)
-            begun = time.perf_counter() - seconds
-            self._stage(stage, "timeout", begun)
-            raise PageFailed("capture_timeout", f"no {stage} within {seconds:.1f} s")
+            raise TimeoutError
         try:
             return reply.result()
         except CommandFailed as error:
-            if "Session with given id not found" in error.message or "Target closed" in error.message:
+            if SESSION_ENDED in error.message or "Target closed" in error.message:
                 raise PageFailed("page_closed", str(error)) from error
             raise
-        except BrowserLost:
-            raise
-        except ChannelError as error:
-            raise PageFailed("too_large", str(error)) from error
 
     async def _or_gone(self, replies: list[asyncio.Future[Reply]], seconds: float) -> None:
         """Waits until all replies are there, the time is up, or the page is gone (which is raised)."""
@@ -351,29 +369,3 @@ class TargetTaker:
         self._taking.stages.append(
             StageResult(stage, outcome, (begun - self._started) * 1000, took * 1000, detail, bytes=size)
         )
-
-
-def frames_in(tree: Reply) -> list[dict[str, Any]]:
-    """The frames of a frame tree, root first, depth first, as CDP describes them."""
-    frames: list[dict[str, Any]] = []
-    stack = [json.loads(bytes(buffer_of(tree)))["frameTree"]]
-    while stack:
-        node = stack.pop()
-        frames.append(node["frame"])
-        stack.extend(reversed(node.get("childFrames", [])))
-    return frames
-
-
-def frame_ids(tree: Reply) -> list[str]:
-    """The ids of the frames of a frame tree, root first, depth first."""
-    return [frame["id"] for frame in frames_in(tree)]
-
-
-def give_up(reply: asyncio.Future[Reply], kept: Container[int] = ()) -> None:
-    """Forgets a reply that has not come, notes a failure that nobody asked about, removes a file that nobody kept."""
-    if not reply.done():
-        reply.cancel()
-    elif not reply.cancelled() and reply.exception() is None:
-        data = reply.result()
-        if isinstance(data, Spooled) and id(data) not in kept:
-            data.delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,8 +120,8 @@ def read_records(payload: Payload, ratio: float, scroll: Rectangles, client: Rec
         input_checked=checked,
         input_values=input_values,
         bounds=bounds if ratio == 1.0 else bounds / ratio,
-        paint_order=int64_column([p for part in parts for p in part.paint_order] + [-1]),
-        style=int32_column([s for part in parts for s in part.style] + [-1]),
+        paint_order=np.concatenate([*(part.paint_order for part in parts), np.array([-1])]),
+        style=np.concatenate([*(int32_column(part.style) for part in parts), np.array([-1], np.int32)]),
         style_rows=texts("layout.styles", table, snapshot.strings),
         layout_rows=rows,
     )
@@ -153,13 +154,12 @@ class _Part:
         count = len(self.node_index)
         self.bounds = four_numbers(f"{self.field}.layout.bounds", layout.bounds, count)
         self.style = style_numbers(f"{self.field}.layout.styles", layout.styles, count, styles)
-        self.paint_order = layout.paintOrders or [-1] * count
-        if len(self.paint_order) != count:
+        orders = layout.paintOrders or [-1] * count
+        if len(orders) != count:
             raise PayloadError(
-                "layout_snapshot", f"{self.field}.layout.paintOrders", f"has {len(self.paint_order)} of {count} rows"
+                "layout_snapshot", f"{self.field}.layout.paintOrders", f"has {len(orders)} of {count} rows"
             )
-        if count and max(max(self.paint_order), -min(self.paint_order)) >= 2**63:
-            raise PayloadError("layout_snapshot", f"{self.field}.layout.paintOrders", "has a number beyond 64 bits")
+        self.paint_order = _integers(f"{self.field}.layout.paintOrders", orders)
         nodes = document.nodes
         self.clickable = self._flags("nodes.isClickable.index", nodes.isClickable)
         self.checked = self._flags("nodes.inputChecked.index", nodes.inputChecked)
@@ -168,9 +168,12 @@ class _Part:
         return None if rare is None else self._indexes(name, rare.index)
 
     def _indexes(self, name: str, values: list[int]) -> I64:
-        if values and (min(values) < 0 or max(values) >= self.size):
+        indexes = None
+        with suppress(OverflowError):
+            indexes = int64_column(values)
+        if indexes is None or (values and (indexes.min() < 0 or indexes.max() >= self.size)):
             raise PayloadError("layout_snapshot", f"{self.field}.{name}", f"is out of range: {self.size} nodes")
-        return int64_column(values)
+        return indexes
 
     def input_values(self) -> dict[int, str]:
         """Live values by node index; a text value takes precedence over an input value, sensitive fields have none."""

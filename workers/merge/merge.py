@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.capture import Capture
-from workers.merge.accessibility import ax_nodes
+from workers.merge.accessibility import AxTrees
 from workers.merge.columns import int32_column, int64_column
 from workers.merge.document import Flat, documents
 from workers.merge.layout import Records, device_pixel_ratio, read_metrics, read_records
-from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, RawAxNode, Targets, decode
+from workers.merge.payloads import LISTENERS_DECODER, TARGETS_DECODER, Targets, decode
 from workers.merge.rows import Rectangles
 from workers.merge.search import contains
 from workers.merge.tree import (
@@ -41,11 +41,12 @@ EXCLUDE_ATTRIBUTE = "data-browser-use-exclude"
 LISTENER_TYPES = frozenset({"click", "mousedown", "mouseup", "pointerdown", "pointerup"})
 
 
-def merge(capture: Capture) -> PageTree:
+def merge(capture: Capture, *, outlined: bool = False) -> PageTree:
     """The page tree of a capture; PayloadError if a payload that is needed is missing or malformed.
 
     Needed: a `dom_document` of target 0. A target without a layout snapshot has no records, without accessibility
-    payloads no roles, without listeners no listener flags.
+    payloads no roles, without listeners no listener flags. `outlined` tells that an outline will be made of the tree
+    too, so that one decoding of the accessibility payloads is enough for both.
     """
     targets, replaced = _targets(capture)
     flat, count = documents(capture, targets)
@@ -57,7 +58,7 @@ def merge(capture: Capture) -> PageTree:
     nodes.clear()  # the decoded document is the largest thing in memory; the other payloads come after it
     layout = _Layout(columns.count)
     ax = np.full(columns.count, -1, np.int32)
-    ax_found: list[RawAxNode] = []
+    ax_trees = AxTrees(capture, whole=outlined)
     listens = np.zeros(columns.count, np.bool_)
     out = []
     metrics = None
@@ -81,11 +82,9 @@ def merge(capture: Capture) -> PageTree:
             records, count = read_records(snapshot, ratio, layout.scroll, layout.client)
             replaced += count
             layout.add(records, mine, ids)
-        found_ax, keys, count = ax_nodes(capture, ordinal)
-        replaced += count
-        rows = _last_with(keys, ids)
-        ax[mine] = np.where(rows >= 0, rows + len(ax_found), -1)
-        ax_found += found_ax
+        before = len(ax_trees.nodes)
+        rows = _last_with(ax_trees.add(ordinal), ids)
+        ax[mine] = np.where(rows >= 0, rows + before, -1)
         _mark_listeners(capture, ordinal, columns, mine, listens)
     return PageTree(
         url=targets.url,
@@ -122,11 +121,10 @@ def merge(capture: Capture) -> PageTree:
         input_checked=layout.input_checked,
         input_values=layout.input_values,
         ax=ax,
-        ax_nodes=ax_found,
-        ax_payloads=tuple(p for p in capture.payloads if p.kind == "ax_tree"),
+        ax_trees=ax_trees,
         has_listener=listens,
         metrics=metrics,
-        surrogates_replaced=replaced,
+        surrogates_replaced=replaced + ax_trees.replaced,
         plain=columns.plain(layout.has_record, layout.layout, layout.style, ax),
     )
 

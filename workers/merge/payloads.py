@@ -100,21 +100,49 @@ class Snapshot(Struct, gc=False):
     strings: list[str]
 
 
-class RawAxNode(Struct, gc=False):
-    """A CDP `AXNode` with the one field by which it is found, and those that may be asked for undecoded.
+NO_ID = -(2**63)
+"""The backend node id of an accessibility node that stands for no node: none that a payload may give."""
 
-    `sources` and `ignoredReasons`, the bulk of its bytes, lie inside these or are skipped.
+
+class AxText(Struct, gc=False):
+    """CDP `AXValue` that is a text."""
+
+    value: str | None = None
+
+
+class AxNode(Struct, gc=False):
+    """A CDP `AXNode` with what the listing and the outline need of it; what few nodes are asked for stays undecoded.
+
+    `sources` and `ignoredReasons`, the bulk of its bytes, are skipped. The fields stand in Chromium's order.
     """
+
+    nodeId: str = ""
+    role: AxText | None = None
+    name: AxText | None = None
+    properties: Raw = Raw()
+    parentId: str = ""
+    childIds: Raw = Raw()
+    backendDOMNodeId: Whole = NO_ID
+
+
+class AxNodes(Struct, gc=False):
+    """The result of `Accessibility.getFullAXTree`."""
+
+    nodes: list[AxNode]
+
+
+class RawAxNode(Struct, gc=False):
+    """An `AXNode` of which only the field by which it is found has to make sense, until somebody asks for another."""
 
     role: Raw = Raw()
     name: Raw = Raw()
     properties: Raw = Raw()
     childIds: Raw = Raw()
-    backendDOMNodeId: Whole = 0
+    backendDOMNodeId: Whole = NO_ID
 
 
-class AxNodes(Struct, gc=False):
-    """The result of `Accessibility.getFullAXTree`."""
+class RawAxNodes(Struct, gc=False):
+    """An accessibility tree in which something stands that Chromium never says, such as a role that is a number."""
 
     nodes: list[RawAxNode]
 
@@ -132,7 +160,7 @@ class AxProperty(Struct, gc=False):
     value: AxValue | None = None
 
 
-class AxNode(Struct, gc=False):
+class MaskableAxNode(Struct, gc=False):
     """CDP `AXNode`, so far as it is looked at when values in it are masked."""
 
     role: AxValue | None = None
@@ -209,9 +237,11 @@ DOCUMENT_DECODER = msgspec.json.Decoder(DomDocument)
 SUBTREE_DECODER = msgspec.json.Decoder(DomSubtree)
 SNAPSHOT_DECODER = msgspec.json.Decoder(Snapshot)
 AX_DECODER = msgspec.json.Decoder(AxNodes)
-AX_NODE_DECODER = msgspec.json.Decoder(AxNode)
+RAW_AX_DECODER = msgspec.json.Decoder(RawAxNodes)
+MASKABLE_AX_NODE_DECODER = msgspec.json.Decoder(MaskableAxNode)
 AX_VALUE_DECODER = msgspec.json.Decoder(AxValue | None)
 AX_PROPERTIES_DECODER = msgspec.json.Decoder(list[AxProperty])
+AX_PROPERTY_LISTS_DECODER = msgspec.json.Decoder(list[list[AxProperty]])
 LISTENERS_DECODER = msgspec.json.Decoder(Listeners)
 TARGETS_DECODER = msgspec.json.Decoder(Targets)
 METRICS_DECODER = msgspec.json.Decoder(LayoutMetrics)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from schemas.capture import Payload
-from workers.merge.payloads import AX_NODE_DECODER
+from workers.merge.payloads import MASKABLE_AX_NODE_DECODER
 from workers.merge.secret_fields import ENCODER, LIST_DECODER, OBJECT_DECODER, SecretFields, decodable, decoded, read
 from workers.merge.secret_texts import MASK, SecretTexts, is_value
 
@@ -109,7 +109,7 @@ class SecretAccessibility:
 
     def _node(self, place: int) -> dict[str, Any]:
         # so that the members below are what they should be
-        decoded(self._kind, AX_NODE_DECODER, self._nodes[place], f"nodes[{place}]")
+        decoded(self._kind, MASKABLE_AX_NODE_DECODER, self._nodes[place], f"nodes[{place}]")
         return decoded(self._kind, _ANY_OBJECT, self._nodes[place], f"nodes[{place}]")
 
     def _below(self, tops: set[int], without: Collection[int] = ()) -> dict[int, int]:

@@ -6,7 +6,7 @@ Row i of every column is node i; nodes stand in pre-order, so that the subtree o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,15 +15,17 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from schemas.capture import Payload
+from workers.merge.accessibility import AxTrees
 from workers.merge.errors import PayloadError
 from workers.merge.payloads import (
     AX_PROPERTIES_DECODER,
+    AX_PROPERTY_LISTS_DECODER,
     AX_VALUE_DECODER,
     STRING_LISTS_DECODER,
     STRINGS_DECODER,
+    AxProperty,
+    AxText,
     LayoutMetrics,
-    RawAxNode,
 )
 from workers.merge.rows import Rectangles
 
@@ -91,7 +93,7 @@ class PageTree:
     style           row in `style_rows` (texts in the order of schemas.capture.COMPUTED_STYLES), -1 if unknown
     is_clickable, input_checked   1, 0, or -1 if unknown
     may_exclude     some attribute may be one that keeps elements out of the listing (browser-use 0.13.14)
-    ax              row in `ax_nodes`, -1 without an accessibility node
+    ax              row in `ax_trees.nodes`, -1 without an accessibility node
     has_listener    a click, mousedown, mouseup, pointerdown or pointerup listener sits on the element
     frame_ids, input_values   sparse, by node
     Attributes, accessibility nodes, scroll and client rectangles are decoded on demand: most nodes never print. The
@@ -128,8 +130,7 @@ class PageTree:
     input_checked: I8
     input_values: dict[int, str]
     ax: I32
-    ax_nodes: list[RawAxNode]
-    ax_payloads: tuple[Payload, ...]
+    ax_trees: AxTrees
     has_listener: Flags
     metrics: LayoutMetrics | None
     surrogates_replaced: int
@@ -173,6 +174,7 @@ class PageTree:
 
         If one of them is malformed none is decoded here; asking for that one's attributes then says so.
         """
+        nodes = [node for node in nodes if node not in self._attributes]
         raws = [self.attributes_raw[node] for node in nodes]
         try:
             lists = STRING_LISTS_DECODER.decode(b"[" + b",".join([raw if len(raw) else b"[]" for raw in raws]) + b"]")
@@ -203,17 +205,20 @@ class PageTree:
         row = self.plain.ax[node]
         if row < 0:
             return None
-        raw = bytes(self.ax_nodes[row].role)  # the same few texts over and over
+        held = self.ax_trees.nodes[row].role
+        if not isinstance(held, Raw):
+            return held.value if held is not None else None
+        raw = bytes(held)  # the same few texts over and over
         try:
             return self._roles[raw]
         except KeyError:
-            known = self._roles[raw] = self._ax_text(row, "role", self.ax_nodes[row].role)
+            known = self._roles[raw] = self._ax_text(row, "role", held)
             return known
 
     def ax_name(self, node: int) -> str | None:
         """The computed name."""
         row = self.plain.ax[node]
-        return self._ax_text(row, "name", self.ax_nodes[row].name) if row >= 0 else None
+        return self._ax_text(row, "name", self.ax_trees.nodes[row].name) if row >= 0 else None
 
     def ax_properties(self, node: int) -> list[tuple[str, object]]:
         """Name and value of each property, in order; None where a property has no value.
@@ -223,23 +228,37 @@ class PageTree:
         row = self.plain.ax[node]
         if row < 0:
             return _NO_PROPERTIES
-        raw = bytes(self.ax_nodes[row].properties)
+        raw = bytes(self.ax_trees.nodes[row].properties)
         known = self._properties.get(raw)
         if known is None:
             found = self._decoded(AX_PROPERTIES_DECODER, row, "properties", raw) if len(raw) > _EMPTY else []
-            known = self._properties[raw] = [(p.name, p.value.value if p.value is not None else None) for p in found]
+            known = self._properties[raw] = _pairs(found)
         return known
+
+    def properties_of(self, raws: Sequence[Raw]) -> list[list[tuple[str, object]]] | None:
+        """What `ax_properties` tells, of properties of this page; None if some are malformed."""
+        known = self._properties
+        texts = list(map(bytes, raws))
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        try:
+            lists = AX_PROPERTY_LISTS_DECODER.decode(b"[" + b",".join(new) + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        known.update(zip(new, map(_pairs, lists), strict=True))
+        return list(map(known.__getitem__, texts))
 
     def has_ax_children(self, node: int) -> bool:
         """True if the accessibility node is there and names children."""
         row = self.plain.ax[node]
-        raw = self.ax_nodes[row].childIds if row >= 0 else Raw()
+        raw = self.ax_trees.nodes[row].childIds if row >= 0 else Raw()
         return len(raw) > _EMPTY and bool(self._decoded(STRINGS_DECODER, row, "childIds", raw))
 
-    def _ax_text(self, row: int, name: str, raw: Raw) -> str | None:
-        if not len(raw):
+    def _ax_text(self, row: int, name: str, held: AxText | Raw | None) -> str | None:
+        if not isinstance(held, Raw):
+            return held.value if held is not None else None
+        if not len(held):
             return None
-        value = self._decoded(AX_VALUE_DECODER, row, name, raw)
+        value = self._decoded(AX_VALUE_DECODER, row, name, held)
         return value.value if value is not None and isinstance(value.value, str) else None
 
     @staticmethod
@@ -258,6 +277,10 @@ class PageTree:
             out.append(child)
             child = ends[child]
         return out
+
+
+def _pairs(found: Iterable[AxProperty]) -> list[tuple[str, object]]:
+    return [(p.name, held.value if (held := p.value) is not None else None) for p in found]
 
 
 def attribute_pairs(raw: Raw) -> Iterable[tuple[str, str]]:

@@ -9,7 +9,8 @@ from itertools import chain, compress, repeat
 from schemas.capture import Capture
 from workers.merge.merge import merge
 from workers.merge.tree import PageTree
-from workers.serialize.outline_accessibility import CHECKED, SELECTED, FrameRows, below, decode_nodes, frame_rows
+from workers.serialize.outline_accessibility import CHECKED, SELECTED, FrameRows, frame_rows
+from workers.serialize.outline_decoding import below, nodes_of
 from workers.serialize.outline_frames import Frame, FrameStatus, frames_of
 from workers.serialize.outline_nodes import OutlineNodes
 from workers.serialize.outline_options import OUTLINE_OPTIONS, OutlineOptions
@@ -76,24 +77,31 @@ class Outline:
 
 
 def _entries(ordinal: int, paths: FramePaths, excluded: Mask | None) -> Iterable[tuple[str, str]]:
-    ids = paths.backend_node_ids
     nodes, found = paths.all()
     if excluded is not None:
         kept = [not out for out in excluded[nodes].tolist()]
         nodes, found = list(compress(nodes, kept)), list(compress(found, kept))
+    ids = paths.backend_node_ids
     return zip([f"{ordinal}-{ids[node]}" for node in nodes], found, strict=True)
 
 
 def serialize_outline(
     capture: Capture, options: OutlineOptions | None = None, *, tree: PageTree | None = None
 ) -> Outline:
-    """The outline of a capture; `tree` spares the merge if the caller has it already.
+    """The outline of a capture; `tree` spares the merge if the caller has it already, best merged as `outlined`.
 
     PayloadError if a payload is malformed. A frame that is not there whole says so in its status; its neighbours stay.
     """
     options = options or OUTLINE_OPTIONS
-    tree = tree if tree is not None else merge(capture)
+    if tree is None:
+        # only a selector looks at something that the layout snapshot tells: a field's live value
+        selects = options.focus is not None or options.ignore
+        tree = merge(capture if selects else _without_layout(capture), outlined=True)
     return _Page(capture, tree, options).outline()
+
+
+def _without_layout(capture: Capture) -> Capture:
+    return Capture(tuple(p for p in capture.payloads if p.kind != "layout_snapshot"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,7 @@ class _Page:
 
     def __init__(self, capture: Capture, tree: PageTree, options: OutlineOptions) -> None:
         self.options = options
+        self.tree = tree
         self.hydrated = sum(p.kind == "dom_subtree" for p in capture.payloads)
         frames = frames_of(capture, tree, options.ordinals, options.owners)
         self.frames = frames if options.include_frames else frames[:1]
@@ -158,7 +167,7 @@ class _Page:
             rows, paths = FrameRows(), None
             if document >= 0:
                 excluded = self.excluded.get(id(frame.tree))
-                rows = frame_rows(decode_nodes(frame.ax), self._nodes_of(frame.tree), document, excluded)
+                rows = frame_rows(nodes_of(frame.ax, self.tree), self._nodes_of(frame.tree), document, excluded)
                 paths = self._paths(frame, document, parts)
             parts.append(_Part(frame, rows, paths, self._host(frame), self.excluded.get(id(frame.tree))))
         return parts
@@ -168,22 +177,22 @@ class _Page:
         position, node = self.scopes.element(focus)
         frame = self.frames[position]
         nodes, document = self._nodes_of(frame.tree), frame.document
-        ax_nodes = decode_nodes(frame.ax)
+        ax = nodes_of(frame.ax, self.tree)
         prefix, truncated = self._prefix(position)
         if self.options.original_faults:
             # the index starts at the owner's document only if that is in the root document itself
             in_root = frame.owner < 0 or nodes.document[frame.owner] == frame.root
             document = document if in_root else frame.root
-            top = below(ax_nodes, int(frame.tree.backend_node_id[node]))
+            top = below(ax.nodes, int(frame.tree.backend_node_id[node]))
             if top is None:
                 raise SelectorError(focus, "not_in_tree", "has no accessibility node of its own")
-            prefix, ax_nodes = written_prefix(focus), top
+            prefix = written_prefix(focus)
         else:
-            ax_nodes = focused(ax_nodes, nodes, document, node)
-            if not ax_nodes:
+            top = focused(ax.nodes, nodes, document, node)
+            if not top:
                 raise SelectorError(focus, "not_in_tree", "has nothing in the accessibility tree")
         excluded = self.excluded.get(id(frame.tree))
-        rows = frame_rows(ax_nodes, nodes, document, excluded)
+        rows = frame_rows(ax.only(top), nodes, document, excluded)
         cap = self.options.max_xpath_chars
         paths = FramePaths(nodes, document, prefix, cap, truncated=truncated, own_shadow_step=True)
         return _Part(frame, rows, paths, None, excluded)
@@ -232,6 +241,8 @@ class _Page:
 
 def _ids(part: _Part) -> list[str]:
     ordinal = part.frame.ordinal
+    if None not in part.rows.backend_node_id:
+        return [f"{ordinal}-{node}" for node in part.rows.backend_node_id]
     return [
         ax_id if node is None else f"{ordinal}-{node}"
         for ax_id, node in zip(part.rows.ax_id, part.rows.backend_node_id, strict=True)

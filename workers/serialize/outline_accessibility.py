@@ -1,72 +1,32 @@
 """The accessibility nodes of one frame are pruned and collapsed into the rows of its outline (Stagehand 3.7.3).
 
 The tree comes as a flat list that names parents; whatever it says, every node hangs in one place at most, so that no
-list makes the walk endless.
+list makes the walk endless. What can be is done to columns; node by node go those alone that have children.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import itemgetter
 
-import msgspec
 import numpy as np
-from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
-from schemas.capture import Payload
-from workers.merge.errors import PayloadError
-from workers.merge.payloads import AxProperty, AxValue, Whole, decode
+from workers.merge.payloads import NO_ID, AxNode
 from workers.serialize.js_whitespace import JS_WHITESPACE, collapse, trim
+from workers.serialize.outline_decoding import EMPTY, FrameNodes, Properties, has_children
 from workers.serialize.outline_nodes import OutlineNodes
 
 STRUCTURAL = frozenset({"generic", "none", "inlinetextbox"})
 SELECTED, CHECKED = 1, 2
+_ROOT, _LOST = -1, -2
+"""Where a parent's row would stand: the node has no parent, or one that is not there."""
 
-
-class AxText(Struct, gc=False):
-    """CDP `AXValue` that is a text."""
-
-    value: str = ""
-
-
-class AxNode(Struct, gc=False):
-    """What an outline needs of a CDP `AXNode`."""
-
-    nodeId: str = ""
-    parentId: str = ""
-    backendDOMNodeId: Whole | None = None
-    role: AxText | None = None
-    name: AxText | None = None
-    properties: list[AxProperty] = []
-    childIds: list[str] = []
-
-
-class _AxNodes(Struct, gc=False):
-    nodes: list[AxNode]
-
-
-class _AnyAxNode(Struct, gc=False):
-    """An `AXNode` whose values are anything at all."""
-
-    nodeId: str = ""
-    parentId: str = ""
-    backendDOMNodeId: Whole | None = None
-    role: AxValue | None = None
-    name: AxValue | None = None
-    properties: list[AxProperty] = []
-    childIds: Raw = Raw()
-
-
-class _AnyAxNodes(Struct, gc=False):
-    nodes: list[_AnyAxNode]
-
-
-_DECODER = msgspec.json.Decoder(_AxNodes)
-_ANY_DECODER = msgspec.json.Decoder(_AnyAxNodes)
-_CHILD_IDS = msgspec.json.Decoder(list[str])
+I64 = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -92,62 +52,11 @@ class FrameRows:
     urls: list[tuple[int, str]] = field(default_factory=list)
 
 
-def decode_nodes(payloads: Iterable[Payload]) -> list[AxNode]:
-    """The nodes of a frame; PayloadError if one does not fit."""
-    nodes: list[AxNode] = []
-    for payload in payloads:
-        try:
-            nodes += decode(_DECODER, payload)[0].nodes
-        except PayloadError:
-            # a value that is no text, which Chromium never says: read with care, and twice as slow
-            nodes += map(_as_text, decode(_ANY_DECODER, payload)[0].nodes)
-    return nodes
-
-
-def _as_text(ax: _AnyAxNode) -> AxNode:
-    """The node with JavaScript's `String(value || "")` of its role, and its name if that is a text."""
-    role, name = (None if held is None else held.value for held in (ax.role, ax.name))
-    return AxNode(
-        ax.nodeId,
-        ax.parentId,
-        ax.backendDOMNodeId,
-        AxText(_text_of(role)),
-        AxText(name if isinstance(name, str) else ""),
-        ax.properties,
-        _child_ids(ax),
-    )
-
-
-def below(nodes: Sequence[AxNode], backend_node_id: int) -> list[AxNode] | None:
-    """The node of an element and all below it by their child ids, in list order; None if it has none."""
-    top = next((ax for ax in nodes if ax.backendDOMNodeId == backend_node_id), None)
-    if top is None:
-        return None
-    by_id = {ax.nodeId: ax for ax in nodes}
-    kept = {top.nodeId}
-    waiting = [top]
-    while waiting:
-        for child in waiting.pop().childIds:
-            if child not in kept and child in by_id:
-                kept.add(child)
-                waiting.append(by_id[child])
-    top.parentId = ""
-    return [ax for ax in nodes if ax.nodeId in kept]
-
-
-def _child_ids(ax: _AnyAxNode) -> list[str]:
-    """The ids of the children; where they are no texts, as many empty ones, since mostly only their number counts."""
-    try:
-        return _CHILD_IDS.decode(ax.childIds) if len(memoryview(ax.childIds)) else []
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return [""] if len(memoryview(ax.childIds)) > 2 else []
-
-
 def frame_rows(
-    ax_nodes: Sequence[AxNode], nodes: OutlineNodes, document: int, excluded: NDArray[np.bool_] | None = None
+    ax: FrameNodes, nodes: OutlineNodes, document: int, excluded: NDArray[np.bool_] | None = None
 ) -> FrameRows:
     """The rows of a frame; `excluded` marks the nodes of the tree that it is to be without."""
-    return _Frame(ax_nodes, nodes, document, excluded).rows()
+    return _Frame(ax, nodes, document, excluded).rows()
 
 
 class _Frame:
@@ -155,96 +64,123 @@ class _Frame:
 
     def __init__(
         self,
-        ax_nodes: Sequence[AxNode],
+        ax: FrameNodes,
         nodes: OutlineNodes,
         document: int,
         excluded: NDArray[np.bool_] | None,
     ) -> None:
         # those with a negative id never print: they only count as children, and make up half of a text page
-        signed = [ax for ax in ax_nodes if ax.nodeId[:1] == "-"]
-        hidden = [ax for ax in signed if not ax.properties and _is_negative(ax.nodeId)]
-        if len(hidden) == len(signed):
-            ax_nodes = [ax for ax in ax_nodes if ax.nodeId[:1] != "-"] if hidden else ax_nodes
-        else:
-            gone = set(map(id, hidden))
-            ax_nodes = [ax for ax in ax_nodes if id(ax) not in gone]
+        ids, keys = [one.nodeId for one in ax.nodes], ax.keys
+        signed = [i for i, node_id in enumerate(ids) if node_id[:1] == "-"]
+        hidden = [i for i in signed if len(ax.nodes[i].properties) <= EMPTY]
+        if not _all_negative([ids[i] for i in hidden]):
+            hidden = [i for i in hidden if _is_negative(ids[i])]
         self.has_negative = len(hidden) != len(signed)
-        ids = np.array([-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes], np.int64)
-        found = nodes.find(ids, document)
+        left = np.ones(len(ids), np.bool_)
+        left[hidden] = False
+        found = nodes.find(np.where(keys == NO_ID, -1, keys), document)
         if excluded is not None:
-            kept = np.nonzero((found < 0) | ~excluded[found])[0]
-            ax_nodes = [ax_nodes[i] for i in kept.tolist()]
-            found = found[kept]
-        self.ax_nodes = ax_nodes
+            left &= (found < 0) | ~excluded[found]
+        rows = np.nonzero(left)[0]
+        self.ax_nodes, self.ids = ax.nodes, ids
+        if len(rows) < len(ids):
+            kept = rows.tolist()
+            self.ax_nodes, self.ids = [ax.nodes[i] for i in kept], [ids[i] for i in kept]
         self.nodes = nodes
-        self.places: list[int] = found.tolist()
+        self.keys: I64 = keys[rows]
+        self.places: I64 = found[rows]
+        self.shown = ax.shown
         self.flags: dict[int, int] = {}
         self.out = FrameRows()
         self._decorate()
-        self.children: list[list[int] | None] = [None] * len(ax_nodes)
-        for ax in hidden:
-            parent = self.kept.get(ax.parentId)
-            if parent is not None and self.children[parent] is None and _counts(ax):
-                self.children[parent] = []
+        self.children: list[list[int] | None] = [None] * len(rows)
         self.roots: list[int] = []
         self._link()
+        if "combobox" in self.roles:
+            self._count([ax.nodes[i] for i in hidden])
 
     def _decorate(self) -> None:
-        ax_nodes, places = self.ax_nodes, self.places
-        roles = self.roles = ["" if (held := ax.role) is None else held.value for ax in ax_nodes]
-        names = self.names = ["" if (held := ax.name) is None else held.value for ax in ax_nodes]
-        for i, ax in enumerate(ax_nodes):
-            if ax.properties:
-                self._properties(i, ax)
-        special = self.nodes.special
-        if special:
-            for i, place in enumerate(places):
-                if place in special:
-                    roles[i] = self._special_role(place, roles[i])
+        ax_nodes, nodes = self.ax_nodes, self.nodes
+        roles = self.roles = ["" if (held := ax.role) is None else held.value or "" for ax in ax_nodes]
+        names = self.names = ["" if (held := ax.name) is None else held.value or "" for ax in ax_nodes]
+        self._properties()
+        for i, place in self._where(nodes.special):
+            roles[i] = self._special_role(place, roles[i])
+        for i, place in self._where(nodes.inputs):
+            raw = bytes(nodes.tree.attributes_raw[place])
+            if b'"file"' in raw or b"\\" in raw:  # the others need no decoding
+                roles[i] = self._special_role(place, roles[i])
         known = {role: role.lower() in STRUCTURAL for role in set(roles)}
-        structural = self.structural = [known[role] for role in roles]
+        structural = self.structural = list(map(known.__getitem__, roles))
         # a node is left out here if nothing will ever print for it
-        self.kept = {
-            ax.nodeId: i
-            for i, (ax, bare, name) in enumerate(zip(ax_nodes, structural, names, strict=True))
-            if not bare or ax.childIds or (name and trim(name))
-        }
+        kept = [
+            i
+            for i, bare in enumerate(structural)
+            if not bare or has_children(ax_nodes[i]) or (names[i] and trim(names[i]))
+        ]
+        ids = self.ids if len(kept) == len(ax_nodes) else [self.ids[i] for i in kept]
+        self.row_of = dict(zip(ids, kept, strict=True))
+        self.kept = kept if len(self.row_of) == len(kept) else sorted(self.row_of.values())
+
+    def _where(self, mask: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+        """The rows whose node is marked, and the node."""
+        rows = np.nonzero((self.places >= 0) & mask[self.places])[0]
+        return zip(rows.tolist(), self.places[rows].tolist(), strict=True)
 
     def _special_role(self, place: int, role: str) -> str:
         nodes = self.nodes
         tag = nodes.tag(place)
-        if (nodes.tree.scrollable[place] or tag == "html") and tag != "#document":
+        if (tag == "html" or nodes.tree.scrollable[place]) and tag != "#document":
             role = ", ".join(part for part in ("scrollable", tag.removeprefix("#") or role) if part)
         return tag if tag == "input, file" else role
 
-    def _properties(self, i: int, ax: AxNode) -> None:
+    def _properties(self) -> None:
+        shown = self.shown
+        for i, properties in [(i, ax.properties) for i, ax in enumerate(self.ax_nodes) if id(ax.properties) in shown]:
+            self._show(i, shown[id(properties)])
+
+    def _show(self, i: int, properties: Properties) -> None:
         url_seen = False
-        for held in ax.properties:
-            name = held.name
+        for name, value in properties:
             if name == "url":
-                value = held.value.value if held.value is not None else None
-                if not url_seen and ax.backendDOMNodeId is not None and isinstance(value, str) and trim(value):
-                    self.out.urls.append((ax.backendDOMNodeId, trim(value)))
+                key = self.ax_nodes[i].backendDOMNodeId
+                if not url_seen and key != NO_ID and isinstance(value, str) and (url := trim(value)):
+                    self.out.urls.append((key, url))
                 url_seen = True
-            elif name in ("selected", "checked") and held.value is not None and _is_true(held.value.value):
+            elif name in ("selected", "checked") and _is_true(value):
                 self.flags[i] = self.flags.get(i, 0) | (SELECTED if name == "selected" else CHECKED)
 
     def _link(self) -> None:
-        kept, children, roots = self.kept, self.children, self.roots
-        place_of = kept.get
-        parents = [ax.parentId for ax in self.ax_nodes]
-        for i in sorted(kept.values()) if len(kept) != len(parents) else range(len(parents)):
-            parent_id = parents[i]
-            if not parent_id:
-                roots.append(i)
-                continue
-            parent = place_of(parent_id)
-            if parent is not None:
-                siblings = children[parent]
-                if siblings is None:
-                    children[parent] = [i]
-                else:
-                    siblings.append(i)
+        rows, row_of = self.kept, self.row_of
+        if not rows:
+            return
+        ax_nodes, children = self.ax_nodes, self.children
+        nameless = row_of.pop("", None)
+        row_of[""] = _ROOT
+        parents = np.frombuffer(
+            array("q", map(row_of.get, [ax_nodes[i].parentId for i in rows], repeat(_LOST))), np.int64
+        )
+        del row_of[""]
+        if nameless is not None:
+            row_of[""] = nameless
+        order = parents.argsort(kind="stable")
+        ordered = parents[order]
+        linked: list[int] = np.array(rows, np.int64)[order].tolist()
+        starts = np.nonzero(np.append(True, ordered[1:] != ordered[:-1]))[0]
+        ends = [*starts[1:].tolist(), len(linked)]
+        for parent, start, end in zip(ordered[starts].tolist(), starts.tolist(), ends, strict=True):
+            if parent >= 0:
+                children[parent] = linked[start:end]
+            elif parent == _ROOT:
+                self.roots = linked[start:end]
+
+    def _count(self, hidden: Sequence[AxNode]) -> None:
+        """A list box that has nothing but hidden nodes in it has children all the same."""
+        children, roles = self.children, self.roles
+        for ax in hidden:
+            parent = self.row_of.get(ax.parentId, _LOST)
+            if parent >= 0 and children[parent] is None and roles[parent] == "combobox" and _counts(ax):
+                children[parent] = []
 
     def rows(self) -> FrameRows:
         """Prune from the leaves up, then print from the roots down."""
@@ -254,22 +190,22 @@ class _Frame:
             found = children[i]
             if found is not None:
                 order += found
-        stands_for = [-1] * len(children)
+        stands_for = [-1 if bare else i for i, bare in enumerate(self.structural)]
         self._prune(order, stands_for)
         self._print([k for root in self.roots if (k := stands_for[root]) >= 0])
         return self.out
 
     def _prune(self, order: list[int], stands_for: list[int]) -> None:
-        """What each node ends as: itself, its only child, or nothing (-1)."""
+        """What each node ends as: itself, its only child, or nothing (-1); a node without children is there already."""
         children, structural, names, roles = self.children, self.structural, self.names, self.roles
-        places, has_negative = self.places, self.has_negative
+        places: list[int] = self.places.tolist()
+        nodes, has_negative = self.nodes, self.has_negative
         for i in reversed(order):
-            if has_negative and _is_negative(self.ax_nodes[i].nodeId):
-                continue
             linked = children[i]
+            if has_negative and _is_negative(self.ids[i]):
+                stands_for[i] = -1
+                continue
             if linked is None:
-                if not structural[i]:
-                    stands_for[i] = i
                 continue
             if len(linked) == 1:
                 only = stands_for[linked[0]]
@@ -279,8 +215,12 @@ class _Frame:
                 left = [only] if only >= 0 else []
             else:
                 left = [k for child in linked if (k := stands_for[child]) >= 0]
-            if left and names[i]:
-                left = self._without_repeated_text(names[i], left)
+            name = names[i]
+            if name and left:
+                if len(left) > 1 or names[left[0]] != name:
+                    left = self._without_repeated_text(name, left)
+                elif roles[left[0]] == "StaticText":  # as of most links, buttons and paragraphs
+                    left = []
             if structural[i] and len(left) < 2:
                 if left:
                     stands_for[i] = left[0]
@@ -290,15 +230,13 @@ class _Frame:
             role = roles[i]
             if role == "generic" or role == "none":
                 if places[i] >= 0:
-                    roles[i] = self.nodes.tag(places[i])
-            elif role == "combobox" and places[i] >= 0 and self.nodes.tag(places[i]) == "select":
+                    roles[i] = nodes.tag(places[i])
+            elif role == "combobox" and places[i] >= 0 and nodes.tag(places[i]) == "select":
                 roles[i] = "select"
 
     def _without_repeated_text(self, name: str, children: list[int]) -> list[int]:
         """The children without their texts, if those say just what the name says."""
         roles, names = self.roles, self.names
-        if len(children) == 1 and names[children[0]] == name:  # as of most links, buttons and paragraphs
-            return [] if roles[children[0]] == "StaticText" else children
         texts = [names[k] for k in children if roles[k] == "StaticText"]
         if not texts:
             return children
@@ -309,33 +247,37 @@ class _Frame:
     def _print(self, roots: list[int]) -> None:
         children, out = self.children, self.out
         order: list[int] = []
-        depths = out.depth
-        stack = roots[::-1]
-        levels = [0] * len(stack)
-        while stack:
-            i = stack.pop()
-            depth = levels.pop()
-            order.append(i)
-            depths.append(depth)
-            found = children[i]
-            if found:
-                if len(found) == 1:
-                    stack.append(found[0])
-                    levels.append(depth + 1)
-                else:
-                    stack += found[::-1]
-                    levels += [depth + 1] * len(found)
+        row, depth = iter(roots), 0
+        above = []
+        while True:
+            for i in row:
+                order.append(i)
+                out.depth.append(depth)
+                found = children[i]
+                if found:
+                    above.append(row)
+                    row, depth = iter(found), depth + 1
+                    break
+            else:
+                if not above:
+                    break
+                row, depth = above.pop(), depth - 1
         if not order:
             return
         pick = itemgetter(*order) if len(order) > 1 else lambda held: (held[order[0]],)
-        printed: tuple[AxNode, ...] = pick(self.ax_nodes)
-        out.ax_id = [ax.nodeId for ax in printed]
-        out.backend_node_id = [ax.backendDOMNodeId for ax in printed]
-        out.node = list(pick(self.places))
-        places = np.array(out.node, np.int64)
+        keys = self.keys[order]
+        out.ax_id = list(pick(self.ids))
+        out.backend_node_id = keys.tolist()
+        for at in np.nonzero(keys == NO_ID)[0].tolist():
+            out.backend_node_id[at] = None
+        places = self.places[order]
+        out.node = places.tolist()
         out.control_part = (self.nodes.control_parts[places] & (places >= 0)).tolist()
         out.role = list(pick(self.roles))
-        out.name = [clean(name) if name else None for name in pick(self.names)]
+        out.name = [
+            (name.strip(JS_WHITESPACE) if name.isascii() else clean(name)) if name else None
+            for name in pick(self.names)
+        ]
         flags = self.flags
         out.flags = [flags.get(i, 0) for i in order] if flags else [0] * len(order)
 
@@ -353,24 +295,24 @@ def clean(name: str) -> str:
 
 def _counts(ax: AxNode) -> bool:
     """Whether a node without an element of its own is one of its parent's children."""
-    if ax.childIds or (ax.name is not None and trim(ax.name.value)):
+    if has_children(ax) or (ax.name is not None and trim(ax.name.value or "")):
         return True
-    return ax.role is not None and ax.role.value.lower() not in STRUCTURAL
-
-
-def _text_of(value: object) -> str:
-    """JavaScript's `String(value || "")` of what may stand for a role."""
-    if isinstance(value, bool):
-        return "true" if value else ""
-    if isinstance(value, int | float):
-        return f"{value:g}" if value else ""
-    return value if isinstance(value, str) else ""
+    return ax.role is not None and (ax.role.value or "").lower() not in STRUCTURAL
 
 
 def _is_true(value: object) -> bool:
     if isinstance(value, str):
         return value.lower() == "true"
     return isinstance(value, bool | int | float) and value == 1
+
+
+def _all_negative(signed: list[str]) -> bool:
+    """Whether all these ids, which begin with a minus, are plainly negative numbers; in doubt False."""
+    text = "".join(signed)
+    digits = text.replace("-", "")
+    if len(text) - len(digits) != len(signed) or "--" in text or "-0" in text or text.endswith("-"):
+        return False
+    return not signed or (digits.isascii() and digits.isdecimal())
 
 
 def _is_negative(node_id: str) -> bool:

@@ -55,7 +55,7 @@ class Frame:
     root      the document of its target, which is another one where the frame shares its parent's process
     owner     the element that shows it, in the parent frame's tree; -1 if there is none
     owner_id  its backend node id
-    ax        its accessibility payloads
+    ax        its accessibility payload, None if there is none
     """
 
     frame_id: str
@@ -67,7 +67,7 @@ class Frame:
     document: int
     owner: int
     owner_id: int | None
-    ax: tuple[Payload, ...]
+    ax: Payload | None
     status: FrameStatus
 
 
@@ -114,7 +114,7 @@ def frames_of(
         if owner >= 0:
             owner_id = int(frames[parent].tree.backend_node_id[owner])
         place = (home, root, document, owner, owner_id)
-        frames.append(Frame(frame.frame_id, number, frame.target, parent, *place, tuple(trees), status))
+        frames.append(Frame(frame.frame_id, number, frame.target, parent, *place, next(iter(trees), None), status))
     return frames
 
 

@@ -34,8 +34,8 @@ class OutlineNodes:
     """The nodes of one page tree.
 
     document    the document node that each node belongs to
-    lead        what a node's step begins with, by node name and kind: "/div[", "/text()[", "/*[name()='a:b']["
-    special     nodes whose role the index can change: scrollable ones, `html`, `input`
+    special     marks nodes whose role the index changes: scrollable ones, `html`
+    inputs      marks the other ones that can be a field for files, whose role it changes too
     """
 
     def __init__(self, tree: PageTree) -> None:
@@ -49,14 +49,16 @@ class OutlineNodes:
         for node in documents.tolist():
             self.document[node : tree.subtree_end[node]] = node
         tag_ids = np.array([self.tags.index(tag) for tag in self.tags], np.int64)[tree.name]
-        self.kinds, self.lead, self.position = self._steps(tag_ids)
-        inputs = np.array([tag in ("html", "input") for tag in self.tags], np.bool_)[tree.name]
-        self.special: set[int] = set(np.nonzero(tree.scrollable | inputs)[0].tolist())
+        self._step_texts, self._step = self._steps(tag_ids)
+        pages: NDArray[np.bool_] = np.array([tag == "html" for tag in self.tags], np.bool_)[tree.name]
+        inputs: NDArray[np.bool_] = np.array([tag == "input" for tag in self.tags], np.bool_)[tree.name]
+        self.special = tree.scrollable | pages
+        self.inputs = inputs & ~self.special
         self._by_id: dict[int, tuple[I64, I64]] = {}
         self._order: I64 | None = None
 
-    def _steps(self, tag_ids: I64) -> tuple[list[int], list[str], list[int]]:
-        """Each node's row in the table of leads, that table, its place among its like siblings from 1."""
+    def _steps(self, tag_ids: I64) -> tuple[list[str], list[int]]:
+        """The texts of steps, and which of them is each node's; the place among like siblings counts from 1."""
         tree = self.tree
         keys = tag_ids * 16 + tree.kind
         table, kinds = np.unique(keys, return_inverse=True)
@@ -70,7 +72,18 @@ class OutlineNodes:
         first = np.maximum.accumulate(np.where(starts, np.arange(len(ordered)), 0))
         position = np.ones(len(tree), np.int64)
         position[child[order]] = np.arange(len(ordered)) - first + 1
-        return kinds.tolist(), leads, position.tolist()
+        texts, which = np.unique(position * len(table) + kinds, return_inverse=True)
+        steps = [f"{leads[text % len(table)]}{text // len(table)}]" for text in texts.tolist()]
+        return steps, which.tolist()
+
+    def step(self, node: int) -> str:
+        """What the node adds to the path of its parent: "/div[2]", "/text()[1]", "/*[name()='a:b'][1]"."""
+        return self._step_texts[self._step[node]]
+
+    def steps(self, nodes: list[int]) -> list[str]:
+        """The step of each of these."""
+        texts, which = self._step_texts, self._step
+        return [texts[which[node]] for node in nodes]
 
     def tag(self, node: int) -> str:
         """The lower-cased name; an input's with its type as it is written."""
@@ -124,7 +137,8 @@ class OutlineNodes:
             return self._order
         tree = self.tree
         roots = np.nonzero(tree.link == LINK_SHADOW)[0]
-        hosts = sorted(set(tree.parent[roots].tolist()))
+        # where a shadow root stands first, and no other beside it, the order is the same
+        hosts = sorted(set(tree.parent[roots[tree.parent[roots] + 1 != roots]].tolist()))
         parts: list[I64] = []
         stack = [(0, len(tree))]
         while stack:

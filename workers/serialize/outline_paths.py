@@ -83,25 +83,29 @@ class FramePaths:
 
     def _fill(self) -> None:
         """Makes the paths of all nodes at once: one pass, parents before children."""
-        nodes, known, truncated = self._nodes, self._known, self._truncated
-        document, link = self._document, nodes.tree.link
-        start, end = document + 1, int(nodes.tree.subtree_end[document])
+        nodes, known, document = self._nodes, self._known, self._document
+        tree = nodes.tree
+        start, end = document + 1, int(tree.subtree_end[document])
         below = np.nonzero(nodes.document[start:end] == document)[0] + start
-        above = nodes.tree.parent[below]
-        # steps that begin or end with a shadow root's slashes, and the first ones, which may follow such a step
-        special = (link[below] == LINK_SHADOW) | (link[above] == LINK_SHADOW) | (above == document)
-        cap = sys.maxsize if self._cap is None else self._cap
-        leads = nodes.lead
-        kinds, positions = nodes.kinds, nodes.position
-        for node, parent, careful in zip(below.tolist(), above.tolist(), special.tolist(), strict=True):
-            if careful or parent in truncated:
-                self._step(node)
-                continue
-            path = f"{known[parent]}{leads[kinds[node]]}{positions[node]}]"
-            if len(path) > cap:
-                truncated.add(node)
-                path = known[parent]
-            known[node] = path
+        above = tree.parent[below]
+        rows, parents = below.tolist(), above.tolist()
+        steps = nodes.steps(rows)
+        in_shadow = tree.link[above] == LINK_SHADOW
+        for at in np.nonzero(in_shadow)[0].tolist():
+            steps[at] = steps[at][1:]
+        for at in np.nonzero(tree.link[below] == LINK_SHADOW)[0].tolist():
+            steps[at] = "/" if in_shadow[at] else "//"
+        done = 0
+        if not self._truncated and not known[document].endswith("/"):
+            cap = sys.maxsize if self._cap is None else self._cap
+            for node, parent, step in zip(rows, parents, steps, strict=True):
+                path = known[parent] + step
+                if len(path) > cap:
+                    break
+                known[node] = path
+                done += 1
+        for node in rows[done:]:
+            self._step(node)
 
     def _step(self, node: int) -> None:
         nodes, known = self._nodes, self._known
@@ -114,7 +118,7 @@ class FramePaths:
         if nodes.tree.link[node] == LINK_SHADOW:
             path = above + ("/" if above.endswith("/") else "//")
         else:
-            step = f"{nodes.lead[nodes.kinds[node]]}{nodes.position[node]}]"
+            step = nodes.step(node)
             path = above + (step[1:] if above.endswith("/") else step)
         if self._cap is not None and len(path) > self._cap:
             self._truncated.add(node)

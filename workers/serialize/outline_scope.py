@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.merge.payloads import NO_ID, AxNode
 from workers.merge.tree import PageTree
-from workers.serialize.outline_accessibility import AxNode, below
+from workers.serialize.outline_decoding import as_root, below
 from workers.serialize.outline_frames import Frame
 from workers.serialize.outline_nodes import OutlineNodes
 from workers.serialize.outline_selectors import Path, Selectable, SelectorError, read_selector
@@ -91,7 +92,7 @@ def _mask(masks: dict[int, Mask], tree: PageTree) -> Mask:
     return masks.setdefault(id(tree), np.zeros(len(tree), np.bool_))
 
 
-def focused(ax_nodes: Sequence[AxNode], nodes: OutlineNodes, document: int, node: int) -> list[AxNode]:
+def focused(ax_nodes: list[AxNode], nodes: OutlineNodes, document: int, node: int) -> list[AxNode]:
     """The accessibility nodes of an element and what is in it; empty if there are none.
 
     Where Chromium gives the element itself no node, as many that only wrap others, those of the elements in it stand
@@ -101,7 +102,7 @@ def focused(ax_nodes: Sequence[AxNode], nodes: OutlineNodes, document: int, node
     found = below(ax_nodes, int(tree.backend_node_id[node])) if tree.backend_node_id[node] else None
     if found is not None:
         return found
-    ids = np.fromiter((-1 if (i := ax.backendDOMNodeId) is None else i for ax in ax_nodes), np.int64, len(ax_nodes))
+    ids = np.array([-1 if (i := ax.backendDOMNodeId) == NO_ID else i for ax in ax_nodes], np.int64)
     places = nodes.find(ids, document)
     inside = (places >= node) & (places < int(tree.subtree_end[node]))
     kept = [ax_nodes[i] for i in np.nonzero(inside)[0].tolist()]
@@ -110,7 +111,4 @@ def focused(ax_nodes: Sequence[AxNode], nodes: OutlineNodes, document: int, node
     loose = [ax_nodes[i] for i in np.nonzero(places < 0)[0].tolist()]
     kept += [ax for ax in loose if ax.parentId in known]
     known.update(ax.nodeId for ax in kept)
-    for ax in kept:
-        if ax.parentId not in known:
-            ax.parentId = ""
-    return kept
+    return [ax if ax.parentId in known else as_root(ax) for ax in kept]

@@ -124,9 +124,12 @@ class FolderStore:
             except OSError:
                 # Another file system: copy beside the final name first, so that the name still appears at once.
                 beside = final.with_name(f".{final.name}.tmp")
-                shutil.copyfile(local, beside)
-                _sync_file(beside)
-                beside.replace(final)
+                try:
+                    shutil.copyfile(local, beside)
+                    _sync_file(beside)
+                    beside.replace(final)
+                finally:
+                    beside.unlink(missing_ok=True)
                 local.unlink()
             _sync_folder(final.parent)
 

@@ -16,11 +16,17 @@ def open_store(place: str, *, reading: bool = False, options: S3Options | None =
 
     reading  the store must be there already, as far as the place can tell
     options  for S3 only: how its server is spoken to; else the usual AWS settings
+    To write to an S3 store, its server must have conditional writes, which is tried out.
+
     Raises StoreError where there can be no store, SettingError for options that make no sense.
     """
     if "://" in place:
         # boto3 costs a fifth of a second, which a run on a folder need not pay
+        from workers.store.probe import check_conditional_writes
         from workers.store.s3 import S3Store
 
-        return S3Store.connect(place, options)
+        store = S3Store.connect(place, options)
+        if not reading:
+            check_conditional_writes(store)
+        return store
     return FolderStore.for_reading(place) if reading else FolderStore.for_run(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -31,7 +31,7 @@ def store_plan(store: ObjectStore, round_number: int, batches: Sequence[Batch]) 
     """Store batches as one file, named by what is in it and created only if absent; nothing for no batches."""
     if not batches:
         return
-    digest = blake2b("".join(batch.batch_id for batch in batches).encode("ascii"), digest_size=16).hexdigest()
+    digest = _digest(batch.batch_id for batch in batches)
     path = plan_path(round_number, digest)
     if store.size_of(path) is not None:
         return
@@ -45,7 +45,16 @@ def store_plan(store: ObjectStore, round_number: int, batches: Sequence[Batch]) 
 
 def read_plan(store: ObjectStore, round_number: int) -> list[Batch]:
     """The batches of a round, by lane and sequence. Raises StoreDamaged where they are not what was planned."""
-    return _read(store, round_number, None)
+    batches: list[Batch] = []
+    for path in _parts(store, round_number):
+        of_part = _read(store, [path], None)
+        if path != plan_path(round_number, _digest(batch.batch_id for batch in of_part)):
+            raise StoreDamaged(
+                f"The file {path} in {store.where} does not hold the batches that it was made of;"
+                " restore the plan from a copy."
+            )
+        batches += of_part
+    return sorted(batches, key=lambda batch: (batch.lane, batch.sequence, batch.batch_id))
 
 
 def planned_batch(store: ObjectStore, round_number: int, batch_id: str) -> Batch:
@@ -53,7 +62,7 @@ def planned_batch(store: ObjectStore, round_number: int, batch_id: str) -> Batch
 
     Raises StoreError where the plan does not hold it, StoreDamaged where it is not what was planned.
     """
-    found = _read(store, round_number, pc.field("batch_id") == batch_id)
+    found = _read(store, _parts(store, round_number), pc.field("batch_id") == batch_id)
     if not found:
         raise StoreError(
             f"The plan of round {round_number} in {store.where} holds no batch {batch_id};"
@@ -86,8 +95,13 @@ def _parts(store: ObjectStore, round_number: int) -> list[str]:
     return [path for path in store.list(plan_of_round(round_number)) if _PART.fullmatch(path)]
 
 
-def _read(store: ObjectStore, round_number: int, wanted: pc.Expression | None) -> list[Batch]:
-    table = read_parquet(_parts(store, round_number), PLAN, filesystem=store.arrow(), where=store.where, filter=wanted)
+def _digest(batch_ids: Iterable[str]) -> str:
+    """What a part of a plan is named by: its batches, in their order."""
+    return blake2b("".join(batch_ids).encode("ascii"), digest_size=16).hexdigest()
+
+
+def _read(store: ObjectStore, parts: Sequence[str], wanted: pc.Expression | None) -> list[Batch]:
+    table = read_parquet(parts, PLAN, filesystem=store.arrow(), where=store.where, filter=wanted)
     order = [("lane", "ascending"), ("sequence", "ascending"), ("batch_id", "ascending"), ("position", "ascending")]
     columns: dict[str, list[Any]] = table.sort_by(order).to_pydict()  # type: ignore[arg-type]
     batches: list[Batch] = []

@@ -1,0 +1,229 @@
+"""Real servers that can be killed and started again on the same ports, and a wire to them that can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import boto3
+import redis
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+READY_SECONDS = 90.0
+BUCKET = "bucket"
+
+
+class Killable:
+    """A process that can be killed and started again; its output goes on in one log."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._command = list(command)
+        self._log = log
+        self._environment = dict(environment or {})
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, in a session of its own."""
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command,
+                stdout=output,
+                stderr=output,
+                cwd=self._log.parent,
+                env=os.environ | self._environment,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """Ends it at once, as a machine that is lost does."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def end(self, seconds: float = 60.0) -> int:
+        """Asks it to end, and makes it after a while; its exit code."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return int(self.process.returncode)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return None if self.process is None else self.process.poll()
+
+    def tail(self, lines: int = 1) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-lines:])
+
+
+class Redis(Killable):
+    """A Redis that keeps nothing: started again, it is empty."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("redis-server")
+        if program is None:
+            raise FileNotFoundError("no broker: redis-server is not installed; infra/servers.sh installs it")
+        (self.port,) = free_ports(1)
+        command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+        super().__init__(command, folder / "redis.log")
+
+    def start(self) -> None:
+        super().start()
+        wait_until(self._answers, "Redis answers")
+
+    def _answers(self) -> bool:
+        with redis.Redis(port=self.port) as client, suppress(redis.RedisError):
+            return bool(client.ping())
+        return False
+
+
+class S3(Killable):
+    """A SeaweedFS with one bucket, which outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+        if program is None:
+            raise FileNotFoundError("no S3 server: weed is not installed; it comes with the development packages")
+        identity = {"name": "t", "actions": ["Admin"], "credentials": [{"accessKey": "key", "secretKey": "secret"}]}
+        (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        (folder / "data").mkdir()
+        master, volume, filer, self.port, admin = free_ports(5)
+        command = [
+            *(program, "mini", f"-dir={folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false"),
+            *(f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={self.port}"),
+            *(f"-admin.port={admin}", f"-s3.config={folder}/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+            *("-s3.autoCreateBucket=false", f"-filer.localSocket={folder}/f", f"-s3.localSocket={folder}/s"),
+            *("-master.telemetry=false", "-admin.ui=false", "-master.electionTimeout=1s"),
+        ]
+        super().__init__(command, folder / "s3.log")
+
+    def start(self) -> None:
+        super().start()
+        wait_until(self._is_writable, "the S3 server takes writes")
+
+    def environment(self, port: int) -> dict[str, str]:
+        """What a process needs to speak to it by way of a port of this machine."""
+        return {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def _is_writable(self) -> bool:
+        config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=10)
+        client = boto3.Session("key", "secret").client(
+            "s3", region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{self.port}", config=config
+        )
+        try:
+            with suppress(client.exceptions.BucketAlreadyOwnedByYou):
+                client.create_bucket(Bucket=BUCKET)
+            client.put_object(Bucket=BUCKET, Key="ready", Body=b"")
+        except (BotoCoreError, ClientError):
+            return False
+        finally:
+            client.close()
+        return True
+
+
+class Wire:
+    """Carries connections to a port of this machine until it is cut; new ones are carried again at once."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._ends: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        server = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result()
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    def cut(self) -> int:
+        """Breaks off every connection, whatever is under way; how many there were."""
+        return asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
+
+    def close(self) -> None:
+        """Ends the wire's thread."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def _serve(self) -> asyncio.Server:
+        return await asyncio.start_server(self._carry, "127.0.0.1", 0)
+
+    async def _cut(self) -> int:
+        ends = list(self._ends)
+        for end in ends:
+            end.transport.abort()
+        return len(ends) // 2
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            from_target, to_target = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._ends |= {writer, to_target}
+        try:
+            await asyncio.gather(_pump(reader, to_target), _pump(from_target, writer))
+        finally:
+            for end in (writer, to_target):
+                self._ends.discard(end)
+                end.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that are free, with 10,000 added too, below those given to outgoing connections."""
+    import random
+
+    found: list[int] = []
+    with ExitStack() as held:
+        while len(found) < count:
+            port = random.randrange(12_000, 22_000)
+            try:
+                for number in (port, port + 10_000):
+                    held.enter_context(socket.create_server(("127.0.0.1", number)))
+            except OSError:
+                continue
+            found.append(port)
+    return found
+
+
+def wait_until(true: Callable[[], Any], what: str, seconds: float = READY_SECONDS) -> None:
+    """Waits for something that has no event. Raises TimeoutError."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.1)

@@ -156,7 +156,7 @@ class ScreenshotSettings:
     """CSS pixels; what is below is not in the picture of a full page."""
     max_width: int = 1280
     """Pixels of the picture, which is made smaller to fit; it is never made larger than the profile shows the page."""
-    max_pixels: int = 8_000_000
+    max_pixels: int = 4_000_000
     """Of the picture, width times height; likewise."""
     max_bytes: int = 4 * 1024 * 1024
     """Of the encoded picture; likewise."""

@@ -27,7 +27,6 @@ from workers.capture.taken import Clip, Picture, Taking
 
 SPARE_SECONDS: Final = 1.0
 """Before the page's deadline the picture is given up, so that the page itself is kept."""
-WEBP_QUALITY: Final = 80
 PLACES_PARAMS: Final[dict[str, Any]] = {"computedStyles": list(PLACE_STYLES)}
 """The least that tells where elements and frames are."""
 
@@ -119,10 +118,9 @@ class _Taker:
         picture.reply = await self._post(
             "Page.captureScreenshot",
             {
-                # what is drawn on is encoded again
-                "format": "png" if limits.boxes else limits.format,
-                "optimizeForSpeed": limits.boxes,
-                **({} if limits.boxes or limits.format == "png" else {"quality": WEBP_QUALITY}),
+                # the pool encodes what is drawn on, and WebP for less than the browser does
+                "format": "png",
+                "optimizeForSpeed": limits.boxes or limits.format == "webp",
                 "captureBeyondViewport": is_full,
                 "clip": {
                     "x": clip.x,

@@ -32,6 +32,8 @@ PART_PAGES: Final = 500_000
 """Pages of one part of the plan: a worker that looks up one batch reads the row groups of its lane only."""
 MEMORY_MB: Final = 1024
 """What DuckDB may use; beyond that it spills to the disk."""
+THREADS: Final = 2
+"""Each takes its share of the memory: with many of them none has enough to sort in."""
 
 
 def plan_large(
@@ -94,13 +96,14 @@ def _database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         with duckdb.connect(str(folder / "plan.duckdb")) as database:
             database.execute(f"SET memory_limit = '{memory_mb}MB'")
+            database.execute(f"SET threads = {THREADS}")
             database.execute(f"SET temp_directory = '{folder / 'spill'}'")
             database.execute("SET preserve_insertion_order = false")
             yield database
     except duckdb.Error as error:
         raise StoreError(
             f"The plan cannot be made in {folder.parent}: {str(error).splitlines()[0].rstrip('.')};"
-            " make room on that disk, or point TMPDIR elsewhere."
+            " make room on that disk, point TMPDIR to another one, or give the seeds in several lists."
         ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -151,23 +154,29 @@ def _number_hosts(database: duckdb.DuckDBPyConnection, lanes: int) -> None:
 def _rank(database: duckdb.DuckDBPyConnection) -> None:
     """Each new page once, with its rank among the pages of its host.
 
-    Pages are sorted once; the ranks are then differences of row numbers, so that no window holds a host's pages.
+    Pages are sorted once; of those of one key the first stays, and the ranks are differences of row numbers. Sorting
+    spills to the disk; grouping ten million texts does not, and fails in one gigabyte.
     """
+    database.execute("SET preserve_insertion_order = true")
     database.execute(
         """
-        CREATE TABLE pages AS
-        SELECT number, url_key, min(coalesce(seed, url_key)) AS seed,
-               arg_min(profiles, coalesce(seed, url_key)) AS profiles
+        CREATE TABLE lacking AS
+        SELECT number, url_key, coalesce(seed, url_key) AS seed, profiles
         FROM given JOIN hosts USING (host) ANTI JOIN existing USING (url_key)
-        GROUP BY number, url_key
         """
     )
     database.execute("DROP TABLE given")
-    database.execute("SET preserve_insertion_order = true")
+    database.execute("CREATE TABLE given_in_order AS SELECT * FROM lacking ORDER BY number, url_key, seed")
+    database.execute("DROP TABLE lacking")
     database.execute(
-        "CREATE TABLE sorted AS SELECT number, url_key, seed, profiles FROM pages ORDER BY number, url_key"
+        """
+        CREATE TABLE sorted AS
+        SELECT number, url_key, seed, profiles
+        FROM (SELECT *, lag(url_key) OVER () AS above FROM given_in_order)
+        WHERE above IS DISTINCT FROM url_key
+        """
     )
-    database.execute("DROP TABLE pages")
+    database.execute("DROP TABLE given_in_order")
     database.execute(
         """
         CREATE TABLE ranked AS

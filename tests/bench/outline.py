@@ -34,7 +34,7 @@ from workers.merge import merge
 from workers.serialize.outline import serialize_outline
 
 NODES = (5_000, 20_000)
-ROUNDS = 3
+ROUNDS = 5
 RUNS = 5
 """Runs of each side in a round; Stagehand's code is compiled by the first ones."""
 SECONDS = 300.0

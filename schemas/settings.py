@@ -205,7 +205,7 @@ class CrawlSettings:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> CrawlSettings:
-        """The settings that `as_json` gave, here or in an older version. SettingError for one that is not known here."""
+        """The settings that `as_json` gave, here or in an older version. Raises SettingError for unknown ones."""
         given = dict(stored)
         if "profile" in given:  # before there could be several
             given.setdefault("profiles", [given.pop("profile")])

@@ -109,6 +109,14 @@ def test_ignored_frames_go_with_what_is_in_them(framed: Capture) -> None:
     assert "Iframe" not in left.text
 
 
+def test_what_is_in_a_frame_can_be_ignored_without_its_line(framed: Capture) -> None:
+    whole, left = serialize_outline(framed), serialize_outline(framed, OutlineOptions(ignore=("xpath=//iframe[1]",)))
+    hosts = [{frame.host for frame in outline.frames if frame.parent == 0} for outline in (whole, left)]
+    assert hosts[0] == hosts[1]
+    assert hosts[0] & set(left.rows.id) == hosts[0] & set(whole.rows.id)
+    assert set(left.text.split("\n")) < set(whole.text.split("\n"))
+
+
 def test_focus_and_ignore_together(framed: Capture) -> None:
     outline = serialize_outline(framed, OutlineOptions(focus="iframe >> body", ignore=("iframe >> button",)))
     assert "button" not in outline.rows.role

@@ -205,8 +205,11 @@ class CrawlSettings:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> CrawlSettings:
-        """The settings that `as_json` gave. Raises SettingError for one that this version does not have."""
-        made: CrawlSettings = _shaped(cls(), stored, "")
+        """The settings that `as_json` gave, here or in an older version. Raises SettingError for unknown ones."""
+        given = dict(stored)
+        if "profile" in given:  # before there could be several
+            given.setdefault("profiles", [given.pop("profile")])
+        made: CrawlSettings = _shaped(cls(), given, "")
         return made
 
     def hash(self) -> str:

@@ -167,7 +167,8 @@ def _outline(
     stages: list[StageResult],
 ) -> tuple[Row, list[Row], frozenset[Degradation]]:
     """The outline's columns and rows; a payload that makes no sense to it costs the outline alone."""
-    options = OutlineOptions(max_xpath_chars=settings.outline.max_xpath_chars)
+    # an XPath that the caps cut anywhere would lead elsewhere
+    options = OutlineOptions(max_xpath_chars=min(settings.outline.max_xpath_chars, settings.caps.attribute_chars))
 
     def made() -> tuple[Row, list[Row], frozenset[Degradation]]:
         outline = serialize_outline(capture, options, tree=tree)

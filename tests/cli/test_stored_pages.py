@@ -21,7 +21,7 @@ from schemas.identifiers import batch_id, page_id, settings_hash
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings, ListingSettings
 from workers.serialize.outline import serialize_outline
-from workers.store import FolderStore, commit_batch, encode_capture, open_crawl
+from workers.store import FolderStore, commit_batch, encode_capture, open_crawl, store_plan
 
 URL = "http://127.0.0.1:9/page.html"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,6 +80,7 @@ def store_with(tmp_path: Path) -> Callable[..., Path]:
         store = FolderStore.for_run(folder)
         open_crawl(store, "test", CrawlSettings(listing=listing or ListingSettings()), now=NOW)
         batch = Batch("test", 0, 1, 0, batch_id("test", 0, 1, 0, [URL]), (PlannedPage(URL, URL),))
+        store_plan(store, 0, [batch])
         captures = encode_capture(Capture(tuple(payloads)))
         record = PageRecord(URL, page_id("test", 0, URL, "desktop"), "desktop", "ok", ROW, [], [], captures)
         commit_batch(store, batch, "0" * 32, [record], now=NOW)
@@ -189,8 +190,20 @@ def test_a_capture_that_makes_no_sense_is_one_sentence(store_with: Callable[...,
     assert err.startswith(f"pagestate: The capture of {URL} makes no sense (dom_document: ")
 
 
+OLDEST_SETTINGS = frozenset(
+    {"batch_deadline", "batch_size", "budgets", "lanes", "max_reply_bytes", "profile", "robots", "site_per_process"}
+    | {"store_captures"}
+)
+
+
 def make_older(folder: Path) -> None:
-    """The store as a pagestate without outlines would have written it: no outline column, table or setting."""
+    """The store as a pagestate without outlines would have written it: no outline column, table or setting.
+
+    Nor did it know several profiles, or pictures.
+    """
+    (plan_file,) = (folder / "plan" / "round=0").iterdir()
+    plan = pq.read_table(plan_file, partitioning=None).drop_columns(["profiles"])
+    pq.write_table(plan.replace_schema_metadata({**plan.schema.metadata, b"schema_version": b"1"}), plan_file)
     (marker_file,) = (folder / "commits" / "0").glob("*.json")
     marker = json.loads(marker_file.read_text())
     marker["files"] = [file for file in marker["files"] if file["table"] != "outline_maps"]
@@ -205,7 +218,13 @@ def make_older(folder: Path) -> None:
     marker_file.write_text(json.dumps(marker | {"schema_version": 1}))
     crawl_file = folder / "crawl.json"
     crawl = json.loads(crawl_file.read_text())
-    assert crawl["settings"].pop("outline")
+    was = crawl["settings"]
+    was["profile"] = was.pop("profiles")[0]
+    was["profile"].pop("mobile")
+    newer = [name for name in was if name not in OLDEST_SETTINGS]
+    assert "outline" in newer
+    for name in newer:
+        was.pop(name)
     crawl |= {"settings_hash": settings_hash(crawl["settings"]), "schema_version": 1}
     crawl_file.write_text(json.dumps(crawl))
 
@@ -221,6 +240,8 @@ def test_a_store_from_before_there_were_outlines_makes_them(store_with: Callable
     assert (code, [row["encoded_id"] for row in rows]) == (0, list(outline.rows.id))
     assert say("show", URL, "--store", store, "--form", "stages")[0] == 0
     assert say("agree", URL, "--store", store)[0] == 0
+    assert say("status", "--store", store)[0] == 0
+    assert say("verify", "--store", store, "--quick")[1].endswith("; 0 problems\n")
 
 
 def test_an_outline_of_a_part_is_made_from_the_capture(store_with: Callable[..., Path], say: Say) -> None:

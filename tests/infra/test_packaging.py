@@ -72,3 +72,8 @@ def test_the_lock_pins_every_package_with_hashes_and_names_no_index() -> None:
     assert len(pinned) > 20
     assert all("==" in lines[number] and "--hash=" in lines[number + 1] for number in pinned)
     assert not any("://" in line or line.startswith("-") for line in lines)
+
+
+def test_no_package_of_others_lies_among_the_sources() -> None:
+    # a stray `git add` once took four of them in
+    assert [path.name for path in ROOT.glob("*.whl")] == []

@@ -7,6 +7,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -92,3 +93,12 @@ def test_a_cycle_and_unknown_parents_vanish(pages: ModuleType) -> None:
 
     nodes = [node("1"), node("2", "3"), node("3", "2"), node("4", "nobody"), node("5", "5"), node("6", "1")]
     assert serialize_outline(capture(pages, {"nodes": nodes})).text == "[1] button\n  [6] button"
+
+
+@pytest.mark.parametrize(
+    ("role", "printed"),
+    [(0, ""), (0.0, ""), (-7, "-7"), (1234567, "1234567"), (1e6, "1000000"), (0.5, "0.5"), (10**400, f"1{0:0400}")],
+)
+def test_a_role_that_is_a_number_prints_as_one(pages: ModuleType, role: float, printed: str) -> None:
+    outline = serialize_outline(capture(pages, {"nodes": [{"nodeId": "1", "role": {"value": role}}]}))
+    assert outline.rows.role == (printed,)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from schemas.capture import Capture
-from schemas.settings import CrawlSettings, OutlineSettings
+from schemas.settings import Caps, CrawlSettings, OutlineSettings
 from schemas.tables import table_schema
 from workers.capture.taken import Taken
 from workers.process import Processed, process_page
@@ -71,6 +71,9 @@ def test_what_an_outline_does_without_is_said(exchange: ModuleType, pages: Modul
     assert "xpath_truncated" in made.degradations
     assert [row["xpath_truncated"] for row in made.outline_map] == [False, True, True]
     assert made.outline_map[1]["xpath"] == "/html[1]/body[1]"
+    capped = process(page(pages), CrawlSettings(store_captures=False, caps=Caps(attribute_chars=20)))
+    assert capped.outline_map == made.outline_map
+    assert "xpath_truncated" in capped.degradations
     capture, _ = exchange.load("04_xorigin.spp", OWN)
     lost = Capture(tuple(p for p in capture.payloads if p.target != 1 or p.kind == "frame_tree"))
     assert outline_map_rows(serialize_outline(lost))[1] == {"frame_lost"}

@@ -41,6 +41,8 @@ def test_a_frame_without_accessibility_keeps_its_paths(exchange: ModuleType) -> 
     assert [frame.status for frame in lost.frames] == ["ok", "ax_missing", *["ok"] * 8]
     assert lost.xpath_map == whole.xpath_map
     assert set(lost.rows.id) < set(whole.rows.id)
+    # no line, not an empty one either
+    assert set(lost.text.split("\n")) < set(whole.text.split("\n"))
 
 
 def test_no_accessibility_at_all_is_an_empty_outline(exchange: ModuleType) -> None:

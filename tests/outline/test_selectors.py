@@ -43,6 +43,9 @@ def focus(capture: Capture, selector: str) -> Outline:
         ("xpath=(//ul)[1]", (), "(//ul)[1]"),
         ("xpath=html/body", (), "/html/body"),
         ("//a[contains(@href, '/iframe/')]", (), "//a[contains(@href, '/iframe/')]"),
+        ("/html/body/iframe/", ("/html/body/iframe",), ""),
+        ("/", (), ""),
+        ("//p//text()", (), "//p//text()"),
     ],
 )
 def test_the_parts_of_a_selector(selector: str, hops: tuple[str, ...], tail: str) -> None:
@@ -106,6 +109,14 @@ def test_ignored_frames_go_with_what_is_in_them(framed: Capture) -> None:
     assert "Iframe" not in left.text
 
 
+def test_what_is_in_a_frame_can_be_ignored_without_its_line(framed: Capture) -> None:
+    whole, left = serialize_outline(framed), serialize_outline(framed, OutlineOptions(ignore=("xpath=//iframe[1]",)))
+    hosts = [{frame.host for frame in outline.frames if frame.parent == 0} for outline in (whole, left)]
+    assert hosts[0] == hosts[1]
+    assert hosts[0] & set(left.rows.id) == hosts[0] & set(whole.rows.id)
+    assert set(left.text.split("\n")) < set(whole.text.split("\n"))
+
+
 def test_focus_and_ignore_together(framed: Capture) -> None:
     outline = serialize_outline(framed, OutlineOptions(focus="iframe >> body", ignore=("iframe >> button",)))
     assert "button" not in outline.rows.role
@@ -129,6 +140,13 @@ def test_focus_and_ignore_together(framed: Capture) -> None:
         ("script", "not_in_tree"),
         ("xpath=count(//p)", "syntax"),
         ("/html/body/object/html/body/nope", "no_match"),
+        ("/html/body/p/html/body", "no_match"),
+        ("/html/body/nope/iframe/html", "no_frame"),
+        ("xpath=", "syntax"),
+        ("//", "syntax"),
+        ("xpath=//iframe//", "syntax"),
+        ("xpath=//text()", "no_match"),
+        ("//p//text()", "no_match"),
     ],
 )
 def test_what_leads_nowhere_says_why(framed: Capture, selector: str, problem: str) -> None:
@@ -151,3 +169,13 @@ def test_names_and_values_that_xml_has_not(pages: ModuleType) -> None:
     capture = pages.capture(pages.document(odd, spaced))
     assert focus(capture, "[data-x]").rows.name == ("odd",)
     assert focus(capture, "xpath=//*[name()='q:el'][1]").rows.name == ("spaced",)
+
+
+def test_an_html_element_need_not_be_a_document(pages: ModuleType) -> None:
+    node = pages.Node
+    embedded = node("html", children=[node("BUTTON", role="button", ax_name="own")])
+    drawing = node("svg", {"viewBox": "0 0 9 9"}, [node("foreignObject", children=[embedded])], role="image")
+    capture = pages.capture(pages.document(drawing))
+    assert focus(capture, "/html/body/svg/foreignobject[1]/html[1]/button[1]").rows.name == ("own",)
+    assert focus(capture, "xpath=//svg[@viewBox='0 0 9 9']").rows.role == ("image",)
+    assert serialize_outline(capture, OutlineOptions(ignore=("//foreignObject/html",))).rows.name == (None,)

@@ -51,6 +51,11 @@ def tree(pages: ModuleType) -> PageTree:
         ("ul .n1 ~ li", [102, 103]),
         ("LI.N1", []),
         ("my-box[title]:root", []),
+        ("#list .n0 ~ .n1 ~ .n3, ol > li:nth-last-of-type(2)", [103, 202]),
+        ("#list .n3 ~ li, #list .n1 ~ .n0", []),
+        ("html body ul .n1", [101]),
+        ("html ul body .n1", []),
+        ("*|ol", [299]),
     ],
 )
 def test_matches(tree: PageTree, selector: str, found: list[int]) -> None:
@@ -74,6 +79,10 @@ def test_matches(tree: PageTree, selector: str, found: list[int]) -> None:
         ("[type=table]", []),
         ("[type=TABLE]", [104]),
         ("[type='\u212aelvin']", []),
+        ("[name=ONE i]", [100]),
+        ("[type=table i]", [104]),
+        ("[type=PASSWORD s]", []),
+        ("[type=password s]", [100]),
     ],
 )
 def test_values_that_html_lists_match_in_either_case(pages: ModuleType, selector: str, found: list[int]) -> None:
@@ -89,8 +98,43 @@ def test_values_that_html_lists_match_in_either_case(pages: ModuleType, selector
 
 
 @pytest.mark.parametrize(
-    "selector", ["", "a[", "li:hover", "li::before", "li:has(a)", "li:nth-child(x y)", "li:lang(en)"]
+    "selector", ["", "a[", "li:hover", "li::before", "li:has(a)", "li:nth-child(x y)", "li:lang(en)", "svg|a", "[x|y]"]
 )
 def test_what_cannot_be_matched_says_so(tree: PageTree, selector: str) -> None:
     with pytest.raises(BadSelector, match=r"\w"):
         select(tree, selector)
+
+
+def test_empty_is_what_has_no_children_but_comments(pages: ModuleType) -> None:
+    node = pages.Node
+    inside = node("#document-fragment", kind=11, shadow_type="user-agent", children=[node("DIV", backend_node_id=109)])
+    page = pages.document(
+        node("P", children=[node("#comment", kind=8, text="c")], backend_node_id=100),
+        node("P", children=[pages.text("t")], backend_node_id=101),
+        node("P", children=[node("B", backend_node_id=108)], backend_node_id=102),
+        node("INPUT", shadow=[inside], backend_node_id=103),
+        node("IFRAME", content=pages.document(pages.text("t"), frame_id="F"), backend_node_id=104),
+    )
+    tree = merge(pages.capture(page))
+    assert [int(tree.backend_node_id[n]) for n in select(tree, ":empty")] == [100, 108, 103, 109, 104]
+
+
+@pytest.mark.parametrize("selector", ["nav div div div div div div a", "nav ~ a ~ a ~ a ~ a ~ a ~ a ~ a"])
+def test_a_deep_page_is_asked_of_each_ancestor_once(
+    pages: ModuleType, monkeypatch: pytest.MonkeyPatch, selector: str
+) -> None:
+    below = [pages.Node("A") for _ in range(40)]
+    for _ in range(40):
+        below = [pages.Node("DIV", children=below)]
+    tree = merge(pages.capture(pages.document(*below)))
+    asked = 0
+    tag = PageTree.tag
+
+    def counted(self: PageTree, node: int) -> str:
+        nonlocal asked
+        asked += 1
+        assert asked < 10 * len(tree) * selector.count(" ")
+        return tag(self, node)
+
+    monkeypatch.setattr(PageTree, "tag", counted)
+    assert select(tree, selector) == []

@@ -144,6 +144,8 @@ def _text_of(value: object) -> str:
     """JavaScript's `String(value || "")` of what may stand for a role."""
     if isinstance(value, bool):
         return "true" if value else ""
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}" if value else ""
     if isinstance(value, int | float):
-        return f"{value:g}" if value else ""
+        return str(value) if value else ""
     return value if isinstance(value, str) else ""

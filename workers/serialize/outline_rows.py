@@ -101,9 +101,9 @@ def stitch(text: str, below: dict[str, str]) -> str:
     Each is put in once. The original asks each frame anew what it has put in already, so that two frames that write
     each other's ids into their names send it round for ever.
     """
-    if not below:
+    left = {host: inner for host, inner in below.items() if inner}  # a frame without lines adds none
+    if not left:
         return text
-    left = dict(below)
     out: list[str] = []
     stack = [(iter(text.split("\n")), "")]
     while stack:

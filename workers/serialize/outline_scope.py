@@ -12,7 +12,7 @@ from workers.merge.tree import PageTree
 from workers.serialize.outline_decoding import as_root, below
 from workers.serialize.outline_frames import Frame
 from workers.serialize.outline_nodes import OutlineNodes
-from workers.serialize.outline_selectors import Path, Selectable, SelectorError, read_selector
+from workers.serialize.outline_selectors import Path, Selectable, SelectorError, ends_in_frame, read_selector
 
 Mask = NDArray[np.bool_]
 
@@ -32,10 +32,10 @@ class Scopes:
     def element(self, selector: str) -> tuple[int, int]:
         """Position of the frame and node of the first element that matches; SelectorError if there is none."""
         path = read_selector(selector)
-        position = self._walk(path)
-        if not path.tail:
+        position, tail = self._walk(path)
+        if not tail:
             return position, self._frames[position].document
-        found = self._find(position, path, path.tail)
+        found = self._find(position, path, tail)
         if not found:
             raise SelectorError(selector, "no_match", "matches no element")
         return position, found[0]
@@ -49,9 +49,9 @@ class Scopes:
         for selector in selectors:
             try:
                 path = read_selector(selector)
-                position = self._walk(path)
+                position, tail = self._walk(path)
                 tree = self._frames[position].tree
-                found = self._find(position, path, path.tail) if path.tail else [self._frames[position].document]
+                found = self._find(position, path, tail) if tail else [self._frames[position].document]
             except SelectorError:
                 if self._as_original:
                     continue
@@ -66,17 +66,23 @@ class Scopes:
                     _mask(masks, frame.tree)[frame.document : frame.tree.subtree_end[frame.document]] = True
         return masks
 
-    def _walk(self, path: Path) -> int:
+    def _walk(self, path: Path) -> tuple[int, str]:
+        """The frame that a selector leads to, and what is left of it there."""
         position = 0
+        before = ""
         for hop in path.hops:
-            owners = self._find(position, path, hop)[:1]
+            way = before + hop
+            owners = self._find(position, path, way)[:1]
             inner = [
                 i for i, f in enumerate(self._frames) if f.parent == position and f.document >= 0 and f.owner in owners
             ]
-            if not inner:
+            if inner:
+                position, before = inner[0], ""
+            elif path.is_xpath and not ends_in_frame(hop):
+                before = way  # an `html` that is no document's, such as in a <foreignObject>
+            else:
                 raise SelectorError(path.selector, "no_frame", f"{hop!r} shows no frame")
-            position = inner[0]
-        return position
+        return position, before + path.tail
 
     def _find(self, position: int, path: Path, part: str) -> list[int]:
         frame = self._frames[position]

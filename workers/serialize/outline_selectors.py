@@ -58,7 +58,8 @@ class Path:
 
 _FRAME_STEP = re.compile(r"i?frame(\[.*)?", re.IGNORECASE | re.DOTALL)
 _ROOT_STEP = re.compile(r"/html(\[1\])?", re.IGNORECASE)
-_TEXT_STEP = re.compile(r"/text\(\)(\[\d+\])?$", re.IGNORECASE)
+_TEXT_STEP = re.compile(r"(?<=[^/])/text\(\)(\[\d+\])?$", re.IGNORECASE)
+"""At the end of a path, where it means the element around the text; `//text()` means no element."""
 
 
 def read_selector(selector: str) -> Path:
@@ -71,6 +72,8 @@ def read_selector(selector: str) -> Path:
         parts = [part for part in (part.strip() for part in text.split(">>")) if part]
         return Path(selector, False, tuple(parts[:-1]), parts[-1] if parts else "*")
     text = _TEXT_STEP.sub("", text[6:].strip() if prefixed else text)
+    if not text:
+        raise SelectorError(selector, "syntax", "is empty")
     if not text.startswith("/"):
         return Path(selector, True, (), text if text.startswith("(") else f"/{text}")
     hops: list[str] = []
@@ -78,11 +81,16 @@ def read_selector(selector: str) -> Path:
     steps = _steps(text)
     for step, after in zip(steps, [*steps[1:], ""], strict=True):
         way += step
-        # nothing but a frame's document has an `html` in it: so go the paths through <object> and <embed>
+        # mostly nothing but a frame's document has an `html` in it: so go the paths through <object> and <embed>
         if _FRAME_STEP.fullmatch(step.lstrip("/")) or (_ROOT_STEP.fullmatch(after) and way != step):
             hops.append(way)
             way = ""
-    return Path(selector, True, tuple(hops), way if way.strip("/") else "")
+    return Path(selector, True, tuple(hops), "" if way == "/" else way)
+
+
+def ends_in_frame(way: str) -> bool:
+    """Whether the last step of an XPath names a frame."""
+    return _FRAME_STEP.fullmatch(_steps(way)[-1].lstrip("/")) is not None
 
 
 def written_prefix(selector: str) -> str:
@@ -196,7 +204,7 @@ class _Xml:
         made = etree.Element(tag, nsmap=names)
         for key, value in tree.attributes(node).items():
             if _NAME.fullmatch(key):
-                made.set(key, _allowed(value))
+                made.set(key.lower(), _allowed(value))  # as `_lower` has it
         if above is not None:
             above.append(made)
         elif self._root is None:

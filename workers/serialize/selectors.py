@@ -40,6 +40,8 @@ _CASELESS = frozenset(
 )  # fmt: skip
 """The attributes whose values match in either case (HTML Standard, case-sensitivity of selectors), on HTML elements of
 HTML documents: those whose node name CDP gives in upper case."""
+_NOT_CONTENT = (7, 8)
+"""Processing instructions and comments (DOM Standard, 4.4)."""
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
 
@@ -68,18 +70,24 @@ def select(tree: PageTree, selector: str) -> list[int]:
 
 
 class _Matcher:
-    """Turns parsed selectors into tests of a node; ancestors and siblings are those of the node's own tree."""
+    """Turns parsed selectors into tests of a node; ancestors and siblings are those of the node's own tree.
 
-    __slots__ = ("_siblings", "_tree")
+    What a combinator has found out about a node is kept, or `nav div div a` would ask of each way up a deep page.
+    """
+
+    __slots__ = ("_alike", "_siblings", "_tree")
 
     def __init__(self, tree: PageTree) -> None:
         self._tree = tree
         self._siblings: dict[int, list[int]] = {}
+        self._alike: dict[tuple[int, int], list[int]] = {}
 
     def test(self, parsed: Tree) -> Test:
         """The test of one compound or complex selector."""
         match parsed:
             case Element():
+                if parsed.namespace not in (None, "*"):
+                    raise BadSelector(f"the namespace {parsed.namespace} is not known here")
                 name = parsed.element.lower() if parsed.element else None
                 return lambda node: name is None or self._tree.tag(node) == name
             case Hash():
@@ -115,17 +123,21 @@ class _Matcher:
 
     def _by_attribute(self, parsed: Attrib) -> Test:
         name, operator = parsed.attrib, parsed.operator
+        if parsed.namespace not in (None, "*"):
+            raise BadSelector(f"the namespace {parsed.namespace} is not known here")
         given = (parsed.value.value or "") if parsed.value is not None else ""
         exact = _value_test(operator, given)
         if exact is None:
             raise BadSelector(f"the operator {operator} is not supported")
-        caseless = _value_test(operator, given.translate(_LOWER)) if name.lower() in _CASELESS else None
+        always = parsed.flag == "i"
+        either = always or (parsed.flag is None and name.lower() in _CASELESS)
+        caseless = _value_test(operator, given.translate(_LOWER)) if either else None
 
         def matches(node: int) -> bool:
             value = self._attribute(node, name)
             if value is None:
                 return False
-            if caseless is not None and not _has_lower(self._tree.node_name(node)):
+            if caseless is not None and (always or not _has_lower(self._tree.node_name(node))):
                 return caseless(value.translate(_LOWER))
             return exact(value)
 
@@ -136,7 +148,7 @@ class _Matcher:
             case "root":
                 return lambda node: self._parent(node) is None
             case "empty":
-                return lambda node: int(self._tree.subtree_end[node]) == node + 1
+                return self._is_empty
             case "first-child":
                 return lambda node: self._place(node, same_tag=False, from_end=False) == 1
             case "last-child":
@@ -174,28 +186,53 @@ class _Matcher:
         left, right = self.test(parsed.selector), self.test(parsed.subselector)
         match parsed.combinator:
             case " ":
-                return lambda node: right(node) and any(left(above) for above in self._ancestors(node))
+                known: dict[int, bool] = {}
+                return lambda node: right(node) and self._is_below(node, left, known)
             case ">":
-                return lambda node: right(node) and any(left(above) for above in self._ancestors(node)[:1])
+                return lambda node: right(node) and (above := self._parent(node)) is not None and left(above)
             case "+":
                 return lambda node: right(node) and any(left(other) for other in self._before(node)[-1:])
             case "~":
-                return lambda node: right(node) and any(left(other) for other in self._before(node))
+                firsts: dict[int, int] = {}
+                return lambda node: right(node) and self._is_after(node, left, firsts)
             case other:
                 raise BadSelector(f"the combinator {other} is not supported")
+
+    def _is_below(self, node: int, wanted: Test, known: dict[int, bool]) -> bool:
+        """Whether an ancestor is wanted."""
+        way: list[int] = []
+        found = False
+        climbing: int | None = node
+        while climbing is not None:
+            if climbing in known:
+                found = known[climbing]
+                break
+            way.append(climbing)
+            climbing = self._parent(climbing)
+            if climbing is not None and wanted(climbing):
+                found = True
+                break
+        known.update(dict.fromkeys(way, found))
+        return found
+
+    def _is_after(self, node: int, wanted: Test, firsts: dict[int, int]) -> bool:
+        """Whether an earlier sibling is wanted; `firsts` keeps the first one of each family."""
+        family = self._family(node)
+        first = firsts.get(family[0])
+        if first is None:
+            first = firsts[family[0]] = next((other for other in family if wanted(other)), len(self._tree))
+        return first < node
+
+    def _is_empty(self, node: int) -> bool:
+        """Whether it has no children but comments; shadow roots and the documents of frames are none."""
+        tree = self._tree
+        children = (child for child in tree.children(node) if tree.link[child] == LINK_CHILD)
+        return all(tree.kind[child] in _NOT_CONTENT for child in children)
 
     def _parent(self, node: int) -> int | None:
         parent = int(self._tree.parent[node])
         inside = parent >= 0 and self._tree.link[node] == LINK_CHILD and self._tree.kind[parent] == ELEMENT
         return parent if inside else None
-
-    def _ancestors(self, node: int) -> list[int]:
-        out = []
-        above = self._parent(node)
-        while above is not None:
-            out.append(above)
-            above = self._parent(above)
-        return out
 
     def _family(self, node: int) -> list[int]:
         """The element and its siblings."""
@@ -216,7 +253,10 @@ class _Matcher:
     def _place(self, node: int, *, same_tag: bool, from_end: bool) -> int:
         family = self._family(node)
         if same_tag:
-            family = [o for o in family if self._tree.name[o] == self._tree.name[node]]
+            key = family[0], int(self._tree.name[node])
+            if key not in self._alike:
+                self._alike[key] = [other for other in family if self._tree.name[other] == key[1]]
+            family = self._alike[key]
         before = bisect_left(family, node)
         return len(family) - before if from_end else before + 1
 

@@ -122,7 +122,7 @@ def _planned(columns: dict[str, list[Any]], start: int, end: int, where: str) ->
         sequence=columns["sequence"][start],
         batch_id=columns["batch_id"][start],
         pages=tuple(
-            PlannedPage(columns["url_key"][row], columns["seed"][row], tuple(columns["profiles"][row]))
+            PlannedPage(columns["url_key"][row], columns["seed"][row], tuple(columns["profiles"][row] or ()))
             for row in range(start, end)
         ),
     )

@@ -203,6 +203,19 @@ def test_short_values_are_masked_near_the_field_only(pages: ModuleType) -> None:
     assert ax_node(masked, far.backend_node_id)["name"]["value"] == "7 days"
 
 
+def test_parents_in_a_cycle_above_a_field_are_walked_once(pages: ModuleType) -> None:
+    short = pages.Node("INPUT", {"autocomplete": "cc-csc", "value": "7"}, live_value="7", role="textbox", ax_name="")
+    around = pages.Node("BUTTON", children=[short], role="button", ax_name="code 7 of 77")
+
+    def turn(tree: Any) -> None:
+        ids = [str(around.backend_node_id), str(short.backend_node_id)]
+        for node in tree["nodes"]:
+            node["parentId"] = ids[ids.index(node["nodeId"]) - 1]
+
+    masked, _ = mask_secrets(edited(pages.capture(pages.document(around)), "ax_tree", turn))
+    assert ax_node(masked, around.backend_node_id)["name"]["value"] == f"code {MASK} of 77"
+
+
 REPEATING = (
     "data-first", "id", "name", "class", "pattern", "style", "form", "list", "role", "lang", "dir", "inputmode",
     "enterkeyhint", "placeholder", "max", "maxlength", "tabindex", "cols",

@@ -78,3 +78,8 @@ def test_what_an_outline_does_without_is_said(exchange: ModuleType, pages: Modul
     lost = Capture(tuple(p for p in capture.payloads if p.target != 1 or p.kind == "frame_tree"))
     assert outline_map_rows(serialize_outline(lost))[1] == {"frame_lost"}
     assert outline_map_rows(serialize_outline(capture))[1] == frozenset()
+    main = [p for p in page(pages).payloads if p.kind != "frame_tree"]
+    gone = {"frame": {"id": "TOP"}, "childFrames": [{"frame": {"id": "GONE", "parentId": "TOP"}}]}
+    outline = serialize_outline(Capture((*main, pages.payload("frame_tree", {"frameTree": gone}))))
+    assert [frame.status for frame in outline.frames] == ["ok", "owner_missing"]
+    assert outline_map_rows(outline)[1] == {"frame_lost"}

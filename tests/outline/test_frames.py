@@ -113,8 +113,37 @@ def test_a_frame_that_the_listing_does_not_descend_into(pages: ModuleType, tag: 
     outline = serialize_outline(capture)
     assert outline.text == "[0-1] RootWebArea\n[0-9] Iframe\n  [1-4] button: in"
     assert outline.xpath(len(outline.rows) - 1)[0] == f"/html[1]/body[1]/{tag.lower()}[1]/html[1]/body[1]/button[1]"
-    assert serialize_outline(capture, OutlineOptions(ignore=(tag.lower(),))).text == "[0-1] RootWebArea"
+    without_it = serialize_outline(capture, OutlineOptions(ignore=(tag.lower(),)))
+    assert without_it.text == "[0-1] RootWebArea"
+    assert {id_.partition("-")[0] for id_ in without_it.xpath_map} == {"0"}
     assert serialize_outline(capture, OutlineOptions(focus=f"{tag} >> button")).text == "[1-4] button: in"
+
+
+def test_a_frame_of_another_process_in_a_frame_of_this_one(pages: ModuleType) -> None:
+    """No frame tree names its parent: that is told by the document in which its owner stands."""
+    node = pages.Node
+    inmost = pages.document(node("BUTTON", backend_node_id=30), frame_id="F")
+    middle = pages.document(node("IFRAME", frame_id="F", backend_node_id=21), frame_id="M")
+    root = pages.document(node("IFRAME", frame_id="M", content=middle, backend_node_id=11))
+    targets = {
+        "targets": [{"target_id": "TOP", "session_id": "A"}, {"target_id": "F", "session_id": "B"}],
+        "frames": {"F": {"target_id": "F", "url": "http://y/"}},
+    }
+    mine = [p for p in pages.capture(root, ax=False).payloads if p.kind != "targets"]
+    theirs = [replace(p, target=1) for p in pages.capture(inmost, ax=False).payloads if p.kind == "dom_document"]
+    own = {"frame": {"id": "TOP"}, "childFrames": [{"frame": {"id": "M", "parentId": "TOP"}}]}
+    trees = [
+        pages.payload("frame_tree", {"frameTree": own}),
+        pages.payload("frame_tree", {"frameTree": {"frame": {"id": "F"}}}, 1),
+    ]
+    outline = serialize_outline(Capture((pages.payload("targets", targets), *trees, *mine, *theirs)))
+    assert [(frame.frame_id, frame.parent, frame.host) for frame in outline.frames] == [
+        ("TOP", -1, None),
+        ("M", 0, "0-11"),
+        ("F", 1, "1-21"),
+    ]
+    way = "/html[1]/body[1]/iframe[1]"
+    assert outline.xpath_map["2-30"] == f"{way}{way}/html[1]/body[1]/button[1]"
 
 
 def test_without_frame_trees_frames_come_from_the_documents(exchange: ModuleType) -> None:

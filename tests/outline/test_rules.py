@@ -100,3 +100,50 @@ def test_a_list_marker_goes_with_the_item_that_is_focused_on(pages: ModuleType) 
     payloads.append(Payload("ax_tree", json.dumps({"nodes": nodes}).encode(), 0, "TOP"))
     outline = serialize_outline(Capture(tuple(payloads)), OutlineOptions(focus="x-list"))
     assert outline.text == "[0-20] listitem\n  [3] ListMarker: 1."
+
+
+def test_children_in_a_cycle_below_a_focused_element_are_walked_once(pages: ModuleType) -> None:
+    made = pages.capture(pages.document(pages.Node("P", backend_node_id=9)), ax=False)
+    nodes = [
+        ax(1, "paragraph", "top", children=[2], backendDOMNodeId=9),
+        ax(2, "list", parent=1, children=[3]),
+        ax(3, "listitem", parent=2, children=[2]),
+    ]
+    payload = Payload("ax_tree", json.dumps({"nodes": nodes}).encode(), 0, "TOP")
+    outline = serialize_outline(Capture((*made.payloads, payload)), OutlineOptions(focus="p"))
+    assert outline.text == "[0-9] paragraph: top\n  [2] list\n    [3] listitem"
+
+
+@pytest.mark.parametrize(
+    ("child", "expected"),
+    [
+        # a leaf is never renamed, and what never prints is a child all the same
+        (None, "combobox"),
+        (ax(-3, "StaticText", "x", 2), "select"),
+        (ax(-3, "InlineTextBox", " ", 2), "combobox"),
+        (ax(-3, "InlineTextBox", "x", 2), "select"),
+        (ax(-3, "option", "", 2), "select"),
+        (ax(-3, "none", "", 2, [9]), "select"),
+    ],
+)
+def test_a_box_with_children_that_never_print_is_a_select(pages: ModuleType, child: Ax | None, expected: str) -> None:
+    box = ax(2, "combobox", parent=1, backendDOMNodeId=9)
+    told = lines(
+        *(pages, pages.document(pages.Node("SELECT", backend_node_id=9)), ax(1, "main"), box),
+        *([child] if child else []),
+    )
+    assert told == ["[1] main", f"  [0-9] {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"), [("\u001c", True), ("\u0085", True), ("\ufeff", False), ("\u3000 ", False), ("", False)]
+)
+def test_a_blank_name_is_blank_to_javascript(pages: ModuleType, name: str, printed: bool) -> None:
+    # Given a text box of the browser's own, which prints nothing itself but keeps what is below it
+    tree = (ax(1, "main"), ax(2, "generic", name, 1), ax(3, "button", "b", 2))
+    assert lines(pages, pages.document(), *tree) == ["[1] main", *["  [3] button: b"] * printed]
+
+
+def test_minus_zero_is_no_negative_id(pages: ModuleType) -> None:
+    nodes = [ax(1, "main"), ax(0, "button", "b", 1) | {"nodeId": "-0"}, ax(0, "button", "c", 1) | {"nodeId": "-1"}]
+    assert lines(pages, pages.document(), *nodes) == ["[1] main", "  [-0] button: b"]

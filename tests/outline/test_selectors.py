@@ -46,6 +46,8 @@ def focus(capture: Capture, selector: str) -> Outline:
         ("/html/body/iframe/", ("/html/body/iframe",), ""),
         ("/", (), ""),
         ("//p//text()", (), "//p//text()"),
+        ("//p[b/iframe[1]]/a", (), "//p[b/iframe[1]]/a"),
+        ("//p[not(b/iframe)]/iframe/a", ("//p[not(b/iframe)]/iframe",), "/a"),
     ],
 )
 def test_the_parts_of_a_selector(selector: str, hops: tuple[str, ...], tail: str) -> None:
@@ -179,3 +181,10 @@ def test_an_html_element_need_not_be_a_document(pages: ModuleType) -> None:
     assert focus(capture, "/html/body/svg/foreignobject[1]/html[1]/button[1]").rows.name == ("own",)
     assert focus(capture, "xpath=//svg[@viewBox='0 0 9 9']").rows.role == ("image",)
     assert serialize_outline(capture, OutlineOptions(ignore=("//foreignObject/html",))).rows.name == (None,)
+
+
+def test_names_are_lower_case_in_an_xpath_and_texts_as_they_are(pages: ModuleType) -> None:
+    capture = pages.capture(pages.document(pages.Node("P", {"title": "Ada's"}, role="paragraph", ax_name="one")))
+    assert focus(capture, 'xpath=//P[@TITLE="Ada\'s"]').rows.name == ("one",)
+    with pytest.raises(SelectorError):
+        focus(capture, 'xpath=//P[@TITLE="ada\'s"]')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def focus(capture: Capture, selector: str) -> Outline:
         ("/html/body/iframe[2]/html/p", ("/html/body/iframe[2]",), "/html/p"),
         ("xpath=//IFRAME//frame[1]", ("//IFRAME", "//frame[1]"), ""),
         ("XPATH=//iframe[@id='a/b']//p", ("//iframe[@id='a/b']",), "//p"),
-        ("xpath=//p/text()[2]", (), "//p"),
+        ("xpath=//p/text()[2]", (), "//p/text()[2]"),
         ("xpath=(//ul)[1]", (), "(//ul)[1]"),
         ("xpath=html/body", (), "/html/body"),
         ("//a[contains(@href, '/iframe/')]", (), "//a[contains(@href, '/iframe/')]"),
@@ -78,7 +79,7 @@ def test_every_path_of_an_outline_leads_back(framed: Capture, shadowed: Capture)
         outline = serialize_outline(capture)
         for row, role in enumerate(outline.rows.role):
             path, _ = outline.xpath(row)
-            if path is None or role not in ("button", "link", "heading") or "input" in path:
+            if path is None or role not in ("button", "link", "heading", "StaticText") or "input" in path:
                 continue
             found = focus(capture, f"xpath={path}")
             assert found.rows.id[0].split("-")[1] == outline.rows.id[row].split("-")[1]
@@ -147,8 +148,11 @@ def test_focus_and_ignore_together(framed: Capture) -> None:
         ("xpath=", "syntax"),
         ("//", "syntax"),
         ("xpath=//iframe//", "syntax"),
-        ("xpath=//text()", "no_match"),
-        ("//p//text()", "no_match"),
+        ("xpath=//title/text()", "not_in_tree"),
+        ("xpath=//iframe/@title", "no_match"),
+        ("xpath=//h1/@*", "no_match"),
+        ("xpath=//namespace::*", "no_match"),
+        ("/text()", "no_match"),
     ],
 )
 def test_what_leads_nowhere_says_why(framed: Capture, selector: str, problem: str) -> None:
@@ -188,3 +192,31 @@ def test_names_are_lower_case_in_an_xpath_and_texts_as_they_are(pages: ModuleTyp
     assert focus(capture, 'xpath=//P[@TITLE="Ada\'s"]').rows.name == ("one",)
     with pytest.raises(SelectorError):
         focus(capture, 'xpath=//P[@TITLE="ada\'s"]')
+
+
+def test_texts_and_comments_are_told_apart(pages: ModuleType) -> None:
+    node, text = pages.Node, pages.text
+    comment = node("#comment", kind=8, text="--c-")
+
+    def said(value: str) -> Any:
+        return text(value, role="StaticText", ax_name=value)
+
+    link = node("A", children=[said("l")], role="link", ax_name="Link")
+    inner: list[Any] = [said("a"), said("b"), link, said("c"), comment, said("d\x00"), said("e")]
+    capture = pages.capture(pages.document(node("P", {"title": "x"}, inner, role="paragraph"), said("f")))
+    whole = serialize_outline(capture)
+    for row, role in enumerate(whole.rows.role):
+        path, _ = whole.xpath(row)
+        assert focus(capture, f"xpath={path}").rows.id == (whole.rows.id[row],), role
+    assert focus(capture, "xpath=//p/text()[5]").rows.name == ("e",)
+    assert focus(capture, "//p[contains(., 'abl')]").rows.role == ("paragraph",)
+    with pytest.raises(SelectorError, match="matches no element"):
+        focus(capture, "xpath=//p/@title")
+    # what is ignored are the texts, and nothing around them
+    left = serialize_outline(capture, OutlineOptions(ignore=("//p/text()", "//comment()")))
+    assert left.rows.role == ("paragraph", "link", "StaticText", "StaticText")
+    assert left.rows.name[2:] == ("l", "f")
+    assert set(whole.xpath_map.values()) - set(left.xpath_map.values()) == {
+        *(f"/html[1]/body[1]/p[1]/text()[{number}]" for number in range(1, 6)),
+        "/html[1]/body[1]/p[1]/comment()[1]",
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from lxml import etree
@@ -26,6 +26,7 @@ from workers.merge.tree import (
     TEXT,
     PageTree,
 )
+from workers.serialize.outline_nodes import COMMENT
 from workers.serialize.selectors import BadSelector, select
 
 SelectorProblem: TypeAlias = Literal["syntax", "no_frame", "no_match", "not_in_tree"]
@@ -58,8 +59,6 @@ class Path:
 
 _FRAME_STEP = re.compile(r"i?frame(\[.*)?", re.IGNORECASE | re.DOTALL)
 _ROOT_STEP = re.compile(r"/html(\[1\])?", re.IGNORECASE)
-_TEXT_STEP = re.compile(r"(?<=[^/])/text\(\)(\[\d+\])?$", re.IGNORECASE)
-"""At the end of a path, where it means the element around the text; `//text()` means no element."""
 
 
 def read_selector(selector: str) -> Path:
@@ -71,7 +70,7 @@ def read_selector(selector: str) -> Path:
     if not prefixed and not text.startswith("/"):
         parts = [part for part in (part.strip() for part in text.split(">>")) if part]
         return Path(selector, False, tuple(parts[:-1]), parts[-1] if parts else "*")
-    text = _TEXT_STEP.sub("", text[6:].strip() if prefixed else text)
+    text = text[6:].strip() if prefixed else text
     if not text:
         raise SelectorError(selector, "syntax", "is empty")
     if not text.startswith("/"):
@@ -154,25 +153,33 @@ class Selectable:
 
 
 class _Xml:
-    """One document as an lxml tree."""
+    """One document as an lxml tree, in which every text and comment can be told from the next."""
 
     def __init__(self, tree: PageTree, document: int, shadows: tuple[str, ...]) -> None:
         self._tree = tree
         self._shadows = shadows
         self._made: dict[int, etree._Element] = {}
         self._node_of: dict[etree._Element, int] = {}
+        self._texts: dict[tuple[etree._Element, bool], int] = {}
         self._root: etree._ElementTree | None = None
         self._build(document)
 
     def find(self, path: Path, part: str) -> list[int]:
-        """The elements that match, in document order; SelectorError if the part cannot be read."""
+        """The elements, texts and comments that match, in document order; SelectorError if it cannot be read."""
         if self._root is None:
             return []
         try:
             found = self._root.xpath(_lower(part))
         except etree.XPathError as error:
             raise SelectorError(path.selector, "syntax", f"is no XPath that can be used: {error}") from error
-        return [self._node_of[e] for e in found if e in self._node_of] if isinstance(found, list) else []
+        nodes = map(self._node, found) if isinstance(found, list) else ()
+        return [node for node in nodes if node is not None]
+
+    def _node(self, found: Any) -> int | None:
+        if isinstance(found, str):  # a text, which lxml hangs at what stands before it; or the value of an attribute
+            told: Any = found  # str says nothing of where it is from
+            return None if told.is_attribute else self._texts.get((told.getparent(), told.is_tail))
+        return self._node_of.get(found)
 
     def _build(self, document: int) -> None:
         tree, made = self._tree, self._made
@@ -188,7 +195,11 @@ class _Xml:
             elif link == LINK_CHILD and tree.kind[node] == ELEMENT and (above is not None or parent == document):
                 self._element(node, above)
             elif link == LINK_CHILD and tree.kind[node] == TEXT and above is not None:
-                self._text(above, _allowed(tree.values[node]))
+                self._text(node, above)
+            elif link == LINK_CHILD and tree.kind[node] == COMMENT and above is not None:
+                comment = etree.Comment(_allowed(tree.values[node]).replace("-", "_"))
+                above.append(comment)
+                self._node_of[comment] = node
             elif link != LINK_CHILD or tree.kind[node] == FRAGMENT:
                 node = int(tree.subtree_end[node])  # the document of a frame, or what the browser itself has put there
                 continue
@@ -212,12 +223,19 @@ class _Xml:
         self._made[node] = made
         self._node_of[made] = node
 
-    @staticmethod
-    def _text(above: etree._Element, value: str) -> None:
-        if len(above):
-            above[-1].tail = (above[-1].tail or "") + value
+    def _text(self, node: int, above: etree._Element) -> None:
+        last = above[-1] if len(above) else None
+        place = (above, False) if last is None else (last, True)
+        if place in self._texts:  # two texts side by side would be one
+            last = etree.PI("text")
+            above.append(last)
+            place = (last, True)
+        self._texts[place] = node
+        value = _allowed(self._tree.values[node])
+        if last is None:
+            above.text = value
         else:
-            above.text = (above.text or "") + value
+            last.tail = value
 
 
 _OPEN = ("open", "unknown")

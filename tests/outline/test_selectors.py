@@ -175,6 +175,10 @@ def test_names_and_values_that_xml_has_not(pages: ModuleType) -> None:
     capture = pages.capture(pages.document(odd, spaced))
     assert focus(capture, "[data-x]").rows.name == ("odd",)
     assert focus(capture, "xpath=//*[name()='q:el'][1]").rows.name == ("spaced",)
+    assert focus(capture, "xpath=//body/*[.='a\x02b']").rows.name == ("spaced",)
+    for unknown in ("xpath=//p[.='\x00']", "xpath=//p[.='\udcff']", "xpath=//\ud800"):
+        with pytest.raises(SelectorError):
+            focus(capture, unknown)
 
 
 def test_an_html_element_need_not_be_a_document(pages: ModuleType) -> None:

@@ -98,7 +98,11 @@ def test_values_that_html_lists_match_in_either_case(pages: ModuleType, selector
 
 
 @pytest.mark.parametrize(
-    "selector", ["", "a[", "li:hover", "li::before", "li:has(a)", "li:nth-child(x y)", "li:lang(en)", "svg|a", "[x|y]"]
+    "selector",
+    [
+        *("", "a[", "li:hover", "li::before", "li:has(a)", "li:nth-child(x y)", "li:lang(en)", "svg|a", "[x|y]"),
+        "li" + " li" * 3000,
+    ],
 )
 def test_what_cannot_be_matched_says_so(tree: PageTree, selector: str) -> None:
     with pytest.raises(BadSelector, match=r"\w"):

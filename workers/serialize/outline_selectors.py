@@ -169,7 +169,7 @@ class _Xml:
         if self._root is None:
             return []
         try:
-            found = self._root.xpath(_lower(part))
+            found = self._root.xpath(_lower(_allowed(part)))  # texts are such too
         except etree.XPathError as error:
             raise SelectorError(path.selector, "syntax", f"is no XPath that can be used: {error}") from error
         nodes = map(self._node, found) if isinstance(found, list) else ()

@@ -56,12 +56,17 @@ Test: TypeAlias = Callable[[int], bool]
 def select(tree: PageTree, selector: str) -> list[int]:
     """The elements that a selector matches, in pre-order. Raises BadSelector."""
     try:
-        groups = parse(selector)
+        return _select(tree, selector)
     except SelectorError as error:
         raise BadSelector(str(error)) from error
+    except RecursionError as error:
+        raise BadSelector("it has too many parts") from error
+
+
+def _select(tree: PageTree, selector: str) -> list[int]:
     matcher = _Matcher(tree)
     tests = []
-    for group in groups:
+    for group in parse(selector):
         if group.pseudo_element is not None:
             raise BadSelector(f"pseudo-elements such as ::{group.pseudo_element} are no elements")
         tests.append(matcher.test(group.parsed_tree))

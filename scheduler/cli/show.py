@@ -88,6 +88,8 @@ def command(
     else:
         of = {"elements": selector_map_of, "outline": outline_map_of, "stages": stages_of}[form]
         rows = of(page.store, page.row["page_id"])
+        if form == "outline" and page.row[form] is None:
+            _say_missing(page.row, form)
         if as_json:
             for row in rows:
                 click.echo(json.dumps(row, default=_text))
@@ -179,10 +181,14 @@ def _show_text(page: dict[str, Any], form: str, as_json: bool) -> None:
         click.echo(json.dumps(page, default=_text))
         return
     if page[form] is None:
-        detail = f" ({page['outcome_detail']})" if page["outcome_detail"] else ""
-        click.echo(f"pagestate: {page['url_key']} has no {form}: {page['outcome']}{detail}.", err=True)
+        _say_missing(page, form)
         return
     click.echo(printable(page[form]))
+
+
+def _say_missing(page: dict[str, Any], form: str) -> None:
+    detail = f" ({page['outcome_detail']})" if page["outcome_detail"] else ""
+    click.echo(printable(f"pagestate: {page['url_key']} has no {form}: {page['outcome']}{detail}."), err=True)
 
 
 def _show_elements(rows: list[dict[str, Any]]) -> None:

@@ -281,3 +281,10 @@ def test_focus_is_for_outlines(store_with: Callable[..., Path], say: Say) -> Non
     code, _, err = say("show", URL, "--store", store, "--focus", "p")
     assert code == 2
     assert "--form outline" in err
+
+
+def test_a_page_without_an_outline_says_so_in_json_too(store_with: Callable[..., Path], say: Say) -> None:
+    store = store_with([])
+    for options in ((), ("--json",)):
+        code, out, err = say("show", URL, "--store", store, "--form", "outline", *options)
+        assert (code, out, err) == (0, "", f"pagestate: {URL} has no outline: ok.\n")

@@ -227,6 +227,17 @@ async def test_a_reply_far_over_the_cap_ends_the_connection(channel, endpoint):
     assert channel.is_lost
 
 
+async def test_a_reply_far_over_the_cap_in_parts_ends_the_connection_too(channel, endpoint):
+    """A proxy may cut a message into frames of which each is small."""
+    reply = channel.post("DOM.getDocument")
+    await endpoint.command()
+    part = b"x" * (CAP_BYTES // 2)
+    endpoint.say_in_parts(b'{"id":1,"result":"', *[part] * (2 * READ_OVER_CAP + 1), b'"}')
+    with pytest.raises(BrowserLost):
+        await within_patience(reply)
+    assert channel.is_lost
+
+
 async def test_a_reply_that_makes_no_sense_fails_its_command(channel, endpoint):
     reply = channel.post("DOM.getDocument")
     await endpoint.command()

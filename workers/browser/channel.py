@@ -59,6 +59,7 @@ class Channel(WSListener):
         self._waiting: dict[int, tuple[asyncio.Future[Reply], str, bytes]] = {}
         self._handlers: dict[str, list[EventHandler]] = {}
         self._parts: list[bytes] = []
+        self._parts_bytes = 0
         self._lost = False
 
     @classmethod
@@ -154,13 +155,20 @@ class Channel(WSListener):
             return
         if frame.msg_type not in (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.CONTINUATION):
             return
+        message = frame.get_payload_as_memoryview()
+        # picows goes on reading for a moment after a frame over its limit, and knows no limit for a message in parts
+        if self._parts_bytes + len(message) > READ_OVER_CAP * self._max_reply_bytes:
+            self._parts, self._parts_bytes = [], 0
+            transport.disconnect()
+            return
         if frame.fin and not self._parts:
-            self._on_message(frame.get_payload_as_memoryview())
+            self._on_message(message)
             return
         # Chromium sends whole messages; a proxy in between need not
-        self._parts.append(frame.get_payload_as_bytes())
+        self._parts.append(bytes(message))
+        self._parts_bytes += len(message)
         if frame.fin:
-            parts, self._parts = self._parts, []
+            parts, self._parts, self._parts_bytes = self._parts, [], 0
             self._on_message(memoryview(b"".join(parts)))
 
     def _on_message(self, message: memoryview) -> None:

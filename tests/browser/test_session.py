@@ -144,9 +144,10 @@ async def test_a_flood_of_bytes_is_capped(supervisor, site):
 async def test_a_refresh_without_end_is_followed_so_far_and_then_held(supervisor, site):
     """A page that replaces itself for ever ends with one whole document, and the next one is refused (pain 17)."""
     url = site.page("/", "<title>again</title><meta http-equiv=refresh content=0><p>text</p>")
-    async with asyncio.timeout(PATIENCE_SECONDS), supervisor.page_session(DESKTOP) as session:
-        await session.navigate(url, BUDGETS)
-        await session.settle(BUDGETS)
+    patient = replace(BUDGETS, settle=timedelta(seconds=PATIENCE_SECONDS))
+    async with asyncio.timeout(2 * PATIENCE_SECONDS), supervisor.page_session(DESKTOP) as session:
+        await session.navigate(url, patient)
+        await session.settle(patient)
         asked = len(site.hits)
         assert await said(session, "document.querySelector('p').textContent") == "text"
         session.check_stayed()

@@ -385,9 +385,9 @@ async def test_a_page_that_closed_is_said(supervisor, site):
 async def test_no_file_of_a_payload_is_left(supervisor, site, tmp_path):
     """Spooled payloads go with their page, whether it was taken or not (pain 32)."""
     big = site.page("/", "".join(f"<p title={'x' * 200}><a href=/{n}>link {n}</a></p>" for n in range(6000)))
+    took = await take(supervisor, big)
     assert supervisor._launched is not None
     folder = supervisor._launched.folder
-    took = await take(supervisor, big)
     assert max(len(payload.data) for payload in took.capture.payloads) > 2 * 1024 * 1024
     hurried = await take(supervisor, big, replace(SETTINGS.budgets, needed=timedelta(milliseconds=5)))
     assert hurried.error is not None

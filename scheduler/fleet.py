@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from schemas.batch import Batch
+from scheduler.rounds import LaneLeft
 from schemas.delivery import BatchReference
 from schemas.errors import BrokerError, StoreUnavailable
 from workers.batch import BatchDone
@@ -50,9 +50,10 @@ class FleetTimes:
 
 @dataclass(slots=True)
 class _Lane:
-    """A lane in flight: the batches left, the first of them under way; `since` it last moved."""
+    """A lane in flight: its first batch that is not committed, and those after it; `since` it last moved."""
 
-    batches: list[Batch]
+    first: BatchReference | None
+    rest: Iterator[BatchReference]
     since: float
     sent: bool = False
     seen: str | None = None
@@ -61,7 +62,7 @@ class _Lane:
 async def run_fleet(
     store: ObjectStore,
     sender: Sender,
-    lanes: Mapping[int, Sequence[Batch]],
+    lanes: Mapping[int, LaneLeft],
     stop: asyncio.Event,
     batch_done: Callable[[BatchDone], None],
     times: FleetTimes,
@@ -71,13 +72,13 @@ async def run_fleet(
 
     A broker or a store that goes away meanwhile is waited for. Raises StoreError for what waiting does not mend.
     """
-    waiting = [list(lanes[lane]) for lane in sorted(lanes, key=lambda lane: (-len(lanes[lane]), lane))]
-    waiting.reverse()  # the longest lane first, from the end
+    waiting = sorted(lanes.values(), key=lambda left: (len(left), -left.lane))  # the longest lane first, from the end
     active: list[_Lane] = []
     away = False
     while (waiting or active) and not stop.is_set():
         while waiting and len(active) < window:
-            active.append(_Lane(waiting.pop(), time.monotonic()))
+            references = waiting.pop().references(store.where)
+            active.append(_Lane(next(references, None), references, time.monotonic()))
         try:
             for lane in active:
                 await asyncio.to_thread(_look_after, store, sender, lane, batch_done, times)
@@ -87,7 +88,7 @@ async def run_fleet(
             away = True
         else:
             away = False
-        active = [lane for lane in active if lane.batches]
+        active = [lane for lane in active if lane.first is not None]
         if active:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), times.poll.total_seconds())
@@ -96,15 +97,15 @@ async def run_fleet(
 def _advance(store: ObjectStore, lane: _Lane, batch_done: Callable[[BatchDone], None]) -> bool:
     """Take off the batches that are committed; True if the lane moved, or somebody is at work on it."""
     moved = False
-    while lane.batches:
-        marker = read_marker(store, lane.batches[0].round, lane.batches[0].batch_id)
+    while lane.first is not None:
+        marker = read_marker(store, lane.first.round, lane.first.batch_id)
         if marker is None:
             break
         batch_done(BatchDone(marker.batch_id, "won", dict(marker.outcomes)))  # type: ignore[arg-type]  # of the closed set
-        lane.batches.pop(0)
+        lane.first = next(lane.rest, None)
         moved = True
-    if lane.batches:
-        version = claim_version(store, lane.batches[0])
+    if lane.first is not None:
+        version = claim_version(store, lane.first)
         moved = moved or version != lane.seen
         lane.seen = version
     if moved:
@@ -117,7 +118,7 @@ def _look_after(
 ) -> None:
     """Sends a lane's first batch that is not committed where nobody is at work on the lane."""
     moved = _advance(store, lane, batch_done)
-    if not lane.batches:
+    if lane.first is None:
         return
     stalled = not moved and time.monotonic() - lane.since >= times.stall.total_seconds()
     if stalled:
@@ -125,6 +126,5 @@ def _look_after(
     if not lane.sent or (stalled and sender.waiting() == 0):
         # a send that fails is made up for when the broker is back
         lane.sent = False
-        first = lane.batches[0]
-        sender.send(BatchReference(store.where, first.round, first.batch_id))
+        sender.send(lane.first)
         lane.sent = True

@@ -25,11 +25,11 @@ from schemas.errors import StoreError
 from schemas.identifiers import batch_id, lane_of
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of
-from workers.store import ObjectStore, planned_pages, store_plan
+from workers.store import ObjectStore, StoredPlan, store_plan
 
 CHUNK: Final = 100_000
 PART_PAGES: Final = 500_000
-"""Pages of one part of the plan: a worker that looks up one batch reads the row groups of its lane only."""
+"""Pages of one part of the plan, which is made in memory."""
 MEMORY_MB: Final = 1024
 """What DuckDB may use; beyond that it spills to the disk."""
 THREADS: Final = 2
@@ -128,7 +128,7 @@ def _load_existing(database: duckdb.DuckDBPyConnection, store: ObjectStore, roun
     """What the round holds already goes into the table `existing`; the next free sequence of each lane."""
     database.execute("CREATE TABLE existing (url_key VARCHAR)")
     following: dict[int, int] = {}
-    for table in planned_pages(store, round_number, ["url_key", "lane", "sequence"]):
+    for table in StoredPlan(store, round_number).pages(["url_key", "lane", "sequence"]):
         _insert(database, "existing", table.select(["url_key"]))
         last = table.group_by("lane").aggregate([("sequence", "max")])
         lanes: list[int] = last["lane"].to_pylist()  # type: ignore[assignment]  # a required column

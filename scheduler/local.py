@@ -6,7 +6,7 @@ It runs at most one batch of a lane at a time, as every engine does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from schemas.batch import Batch
@@ -21,7 +21,7 @@ async def run_local(
     settings: CrawlSettings,
     run: RunSettings,
     browser: Path,
-    lanes: Mapping[int, Sequence[Batch]],
+    lanes: Mapping[int, Iterable[Batch]],
     stop: asyncio.Event,
     page_done: Callable[[PageDone], None],
     batch_done: Callable[[BatchDone], None],
@@ -41,16 +41,18 @@ async def run_local(
 async def _run_lanes(
     runner: BatchRunner,
     run: RunSettings,
-    lanes: Mapping[int, Sequence[Batch]],
+    lanes: Mapping[int, Iterable[Batch]],
     stop: asyncio.Event,
     batch_done: Callable[[BatchDone], None],
 ) -> None:
     """Lanes side by side, no more than there are page slots: a batch in flight holds its records in memory."""
-    waiting = [list(lanes[lane]) for lane in sorted(lanes)]
+    waiting = [lanes[lane] for lane in sorted(lanes)]
 
     async def lane_after_lane() -> None:
         while waiting and not stop.is_set():
-            for batch in waiting.pop(0):
+            batches = iter(waiting.pop(0))
+            # read from the plan as they are needed
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 if stop.is_set():
                     return
                 batch_done(await runner.capture_batch(batch))

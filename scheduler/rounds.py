@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-import pyarrow.compute as pc
+import numpy as np
 
 from scheduler.plan import plan
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import StoreDamaged, StoreError
-from schemas.outcomes import Outcome
+from schemas.delivery import BatchReference
+from schemas.errors import StoreDamaged
 from schemas.settings import CrawlSettings
 from workers.store import (
     ObjectStore,
+    PlannedColumns,
+    StoredPlan,
     committed_batch_ids,
-    markers,
     planned_rounds,
     read_plan,
-    read_table,
     store_plan,
 )
-
-DEFERRED: Final[frozenset[Outcome]] = frozenset({"deferred"})
-"""What a later round takes up when nothing else is asked for: pages that no round has started."""
 
 
 def plan_round(
@@ -32,7 +28,8 @@ def plan_round(
 ) -> list[Batch]:
     """Plan the pages that a round does not hold yet, store that, and give the whole round, by lane and sequence.
 
-    May be repeated after a crash at any point: the same pages add nothing a second time.
+    All of it is in memory; `scheduler.seed_plan` has the other way. May be repeated after a crash at any point: the
+    same pages add nothing a second time.
     """
     check_plan_is_there(store, round_number)
     existing = read_plan(store, round_number)
@@ -50,46 +47,50 @@ def check_plan_is_there(store: ObjectStore, round_number: int) -> None:
         )
 
 
-def next_round(
-    store: ObjectStore,
-    crawl: str,
-    round_number: int,
-    settings: CrawlSettings,
-    outcomes: Collection[Outcome] = DEFERRED,
-) -> list[Batch]:
-    """Plan round r+1 from the retryable rows that round r committed with one of the outcomes; empty if there are none.
+@dataclass(frozen=True, slots=True)
+class LaneLeft:
+    """The batches of a lane that are not committed, in the order of their sequence.
 
-    Raises StoreError while a batch of round r is not committed.
+    In memory are their places and ids. Iterating reads the batches from the plan, a row group at a time.
     """
-    left = sum(map(len, remaining(store, round_number).values()))
-    if left:
-        raise StoreError(
-            f"Round {round_number} in {store.where} has {left} batches that are not committed;"
-            " run the crawl again to finish it before the next round is planned."
-        )
-    # The markers know how their URLs ended, so files without such a row are not opened.
-    of = [marker for marker in markers(store, round_number) if not set(outcomes).isdisjoint(marker.outcomes)]
-    wanted = pc.field("outcome").isin(sorted(outcomes)) & pc.field("retryable")
-    rows = read_table(store, "listings", ["url_key", "seed", "profile"], wanted, of=of).to_pylist()
-    lacking: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        lacking[str(row["url_key"]), str(row["seed"])].add(str(row["profile"]))
-    everything = {profile.name for profile in settings.profiles}
-    pages = [
-        PlannedPage(key, seed, () if names == everything else tuple(sorted(names)))
-        for (key, seed), names in lacking.items()
-    ]
-    return plan_round(store, crawl, round_number + 1, pages, settings)
+
+    lane: int
+    plan: StoredPlan
+    columns: PlannedColumns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = set(self.columns.batch_id.tolist())
+        return (batch for batch in self.plan.batches_of_lane(self.lane) if batch.batch_id.encode() in left)
+
+    def looks(self, profiles: int) -> int:
+        """What there is to capture, in a crawl of so many profiles."""
+        return self.columns.looks(profiles)
+
+    def references(self, place: str) -> Iterator[BatchReference]:
+        """What messages name the batches by; `place` is the store's."""
+        for sequence, batch_id in zip(self.columns.sequence.tolist(), self.columns.batch_id.tolist(), strict=True):
+            yield BatchReference(place, self.plan.round, self.lane, sequence, batch_id.decode())
 
 
-def remaining(store: ObjectStore, round_number: int) -> dict[int, list[Batch]]:
-    """The batches of a round that are not committed, by lane, in the order of their sequence."""
-    committed = committed_batch_ids(store, round_number)
-    lanes: defaultdict[int, list[Batch]] = defaultdict(list)
-    for batch in read_plan(store, round_number):
-        if batch.batch_id not in committed:
-            lanes[batch.lane].append(batch)
-    return dict(lanes)
+def remaining(store: ObjectStore, round_number: int) -> dict[int, LaneLeft]:
+    """The batches of a round that are not committed, by lane; no more than some 60 bytes of each are in memory.
+
+    Raises StoreDamaged for a part of the plan that is not what its name says.
+    """
+    stored = StoredPlan(store, round_number)
+    columns = stored.columns()
+    committed = np.array(sorted(committed_batch_ids(store, round_number)), dtype="S32")
+    columns = columns.take(~np.isin(columns.batch_id, committed))
+    columns = columns.take(np.lexsort((columns.batch_id, columns.sequence, columns.lane)))
+    lanes, starts = np.unique(columns.lane, return_index=True)
+    borders = [*starts.tolist(), len(columns)]
+    return {
+        lane: LaneLeft(lane, stored, columns.take(np.arange(*borders[number : number + 2])))
+        for number, lane in enumerate(lanes.tolist())
+    }
 
 
 def _in_order(batches: Iterable[Batch]) -> list[Batch]:

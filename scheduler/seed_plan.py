@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from scheduler.rounds import plan_round
 from schemas.batch import PlannedPage
 from schemas.settings import CrawlSettings
-from workers.store import ObjectStore, planned_pages
+from workers.store import ObjectStore, StoredPlan
 
 LARGE: Final = 500_000
 """Pages, of a list or of the plan that it adds to, from which on a plan is made on disk: in memory that many take about
@@ -44,7 +44,7 @@ def seeds_for_plan(seeds: Iterable[PlannedPage]) -> Iterator[MakePlan]:
 
 
 def _plan(pages: list[PlannedPage], store: ObjectStore, crawl: str, round_number: int, settings: CrawlSettings) -> None:
-    known = sum(table.num_rows for table in planned_pages(store, round_number, ["lane"]))
+    known = sum(table.num_rows for table in StoredPlan(store, round_number).pages(["lane"]))
     if known < LARGE:
         plan_round(store, crawl, round_number, pages, settings)
         return

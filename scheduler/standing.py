@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from schemas.marker import Marker
+import numpy as np
+
 from schemas.settings import CrawlSettings
-from workers.store import ObjectStore, markers, planned_rounds, read_plan
+from workers.store import ObjectStore, StoredPlan, each_marker, planned_rounds
 
 RATE_WINDOW = timedelta(minutes=5)
 """The rate is that of the batches committed so shortly before."""
@@ -35,43 +36,41 @@ class RoundStanding:
 
 def standing(store: ObjectStore, settings: CrawlSettings, now: datetime) -> list[RoundStanding]:
     """Every planned round of a store. Raises StoreError."""
-    known = markers(store)
-    return [_of_round(store, settings, number, known, now) for number in planned_rounds(store)]
+    return [_of_round(store, settings, number, now) for number in planned_rounds(store)]
 
 
-def _of_round(
-    store: ObjectStore, settings: CrawlSettings, number: int, known: list[Marker], now: datetime
-) -> RoundStanding:
-    own = {marker.batch_id: marker for marker in known if marker.round == number}
-    batches = read_plan(store, number)
-    pages = sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
-    left = [batch for batch in batches if batch.batch_id not in own]
+def _of_round(store: ObjectStore, settings: CrawlSettings, number: int, now: datetime) -> RoundStanding:
+    planned = StoredPlan(store, number).columns()
+    committed: list[bytes] = []
     outcomes: Counter[str] = Counter()
     last: dict[int, datetime] = {}
     recent = 0
     begun = now
-    for marker in own.values():
+    for marker in each_marker(store, number):
+        committed.append(marker.batch_id.encode())
         outcomes.update(marker.outcomes)
         at = datetime.fromisoformat(marker.committed_at)
         last[marker.lane] = max(last.get(marker.lane, at), at)
         if now - at <= RATE_WINDOW:
             recent += sum(marker.outcomes.values())
             begun = min(begun, at)
+    left = planned.take(~np.isin(planned.batch_id, np.array(committed, dtype="S32")))
     # in the first minutes the window is as long as the crawl
     seconds = max((now - begun).total_seconds(), 1.0)
     rate = recent / seconds
     newest = max(last.values(), default=None)
-    lanes_left = {batch.lane for batch in left}
+    lanes_left: set[int] = set(np.unique(left.lane).tolist())
     stalled: tuple[int, ...] = ()
     if newest is not None and now - newest < STALLED_AFTER:
         stalled = tuple(sorted(lane for lane in lanes_left if lane in last and now - last[lane] >= STALLED_AFTER))
+    pages = planned.looks(len(settings.profiles))
     waiting = pages - sum(outcomes.values())
     return RoundStanding(
         round=number,
         pages=pages,
         committed=sum(outcomes.values()),
         waiting_batches=len(left),
-        lanes=len({batch.lane for batch in batches}),
+        lanes=len(np.unique(planned.lane)),
         lanes_left=len(lanes_left),
         stalled_lanes=stalled,
         outcomes=dict(sorted(outcomes.items())),

@@ -7,11 +7,16 @@ marker names, are counted apart: neither of them is part of the dataset.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import groupby, islice
 
+import numpy as np
+
+from scheduler.rounds import remaining
 from schemas.batch import Batch
 from schemas.errors import PagestateError, StoreDamaged
 from schemas.identifiers import page_id
@@ -19,13 +24,14 @@ from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from workers.store import (
     ObjectStore,
+    StoredPlan,
     check_screenshot,
     committed_batch_ids,
+    committed_rounds,
     decode_capture,
-    markers,
     open_crawl,
     planned_rounds,
-    read_plan,
+    read_marker,
     read_table,
     verify_markers,
 )
@@ -54,31 +60,34 @@ def verify(store: ObjectStore, *, contents: bool = True) -> Verified:
     found = Verified()
     crawl = open_crawl(store, None, None)
     settings = CrawlSettings.from_json(crawl.settings)
-    known = markers(store)
-    found.committed = len(known)
-    found.problems += verify_markers(store, hashes=contents)
-    rounds = planned_rounds(store)
-    for number in sorted({*rounds, *(marker.round for marker in known)}):
-        batches = {batch.batch_id: batch for batch in read_plan(store, number)}
-        found.batches += len(batches)
-        of_round = {marker.batch_id: marker for marker in known if marker.round == number}
-        found.waiting += len(batches.keys() - of_round.keys())
-        found.problems += _plan_problems(batches.values(), number, store.where)
-        for batch_id, marker in of_round.items():
-            batch = batches.get(batch_id)
-            if batch is None:
-                found.problems.append(
-                    f"The marker of batch {batch_id} of round {number} in {store.where} is of no planned batch;"
-                    " restore the plan from a copy."
-                )
-            elif contents:
+    named = _Named()
+    for number in sorted({*planned_rounds(store), *committed_rounds(store)}):
+        plan = StoredPlan(store, number)
+        planned = plan.columns()
+        found.batches += len(planned)
+        committed = committed_batch_ids(store, number)
+        found.committed += len(committed)
+        unplanned = committed - {name.decode() for name in planned.batch_id.tolist()}
+        found.waiting += len(planned) - len(committed) + len(unplanned)
+        for batch_id in sorted(unplanned):
+            found.problems.append(
+                f"The marker of batch {batch_id} of round {number} in {store.where} is of no planned batch;"
+                " restore the plan from a copy."
+            )
+            marker = read_marker(store, number, batch_id)
+            if marker is not None:
+                named.add(marker)
+                found.problems += verify_markers(store, hashes=contents, of=[marker])
+        for batch in _each_batch(plan, store.where, found.problems):
+            marker = read_marker(store, number, batch.batch_id) if batch.batch_id in committed else None
+            if marker is None:
+                continue
+            named.add(marker)
+            found.problems += verify_markers(store, hashes=contents, of=[marker])
+            found.pages += sum(marker.outcomes.values())
+            if contents:
                 found.problems += _contents_problems(store, batch, marker, crawl.crawl, settings)
-                found.pages += sum(marker.outcomes.values())
-            else:
-                found.pages += sum(marker.outcomes.values())
-    named = {file.path for marker in known for file in marker.files}
-    found.files = len(named)
-    found.strays = [path for path in store.list("data/") if path not in named]
+    found.files, found.strays = named.count(), list(named.strangers(store.list("data/")))
     return found
 
 
@@ -89,11 +98,7 @@ def remove_strays(store: ObjectStore, found: Verified, now: datetime) -> None:
     still about to commit them.
     """
     settings = CrawlSettings.from_json(open_crawl(store, None, None).settings)
-    closed = {
-        number
-        for number in planned_rounds(store)
-        if {batch.batch_id for batch in read_plan(store, number)} <= committed_batch_ids(store, number)
-    }
+    closed = {number for number in planned_rounds(store) if not remaining(store, number)}
     left = []
     for path in found.strays:
         name = DATA_FILE.fullmatch(path)
@@ -110,20 +115,47 @@ def _oldest(settings: CrawlSettings) -> timedelta:
     return 2 * settings.batch_deadline
 
 
-def _plan_problems(batches: Iterable[Batch], number: int, where: str) -> Iterator[str]:
-    """A URL that is planned twice, and places that are taken twice or missing."""
-    counted = Counter(page.url_key for batch in batches for page in batch.pages)
-    for key, times in counted.items():
-        if times > 1:
-            yield f"{key} is planned {times} times in round {number} of {where}; restore the plan from a copy."
-    lanes: defaultdict[int, list[int]] = defaultdict(list)
-    for batch in batches:
-        lanes[batch.lane].append(batch.sequence)
-    for lane, sequences in sorted(lanes.items()):
-        if sorted(sequences) != list(range(len(sequences))):
-            yield (
-                f"Lane {lane} of round {number} in {where} does not hold the batches 0 to {len(sequences) - 1} once;"
-                " restore the plan from a copy."
+class _Named:
+    """The files that markers name, as hashes: a large crawl has millions of them.
+
+    Two paths of one hash are as good as impossible, and would keep a stray, never remove a file that is named.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+
+    def add(self, marker: Marker) -> None:
+        self._hashes.extend(hash(file.path) for file in marker.files)
+
+    def count(self) -> int:
+        return len(np.unique(np.asarray(self._hashes)))
+
+    def strangers(self, paths: Iterator[str]) -> Iterator[str]:
+        """Those of some paths that no marker names."""
+        known = np.unique(np.asarray(self._hashes))
+        while some := list(islice(paths, 100_000)):
+            named = np.isin(np.array([hash(path) for path in some], dtype=np.int64), known)
+            yield from (some[number] for number in np.flatnonzero(~named))
+
+
+def _each_batch(plan: StoredPlan, where: str, problems: list[str]) -> Iterator[Batch]:
+    """The batches of a plan, lane by lane; adds what is wrong with each lane, which all pages of a host are in."""
+    for lane, batches in groupby(plan.batches(), lambda batch: batch.lane):
+        counted: Counter[str] = Counter()
+        sequences: list[int] = []
+        for batch in batches:
+            counted.update(page.url_key for page in batch.pages)
+            sequences.append(batch.sequence)
+            yield batch
+        for key, times in counted.items():
+            if times > 1:
+                problems.append(
+                    f"{key} is planned {times} times in round {plan.round} of {where}; restore the plan from a copy."
+                )
+        if sequences != list(range(len(sequences))):
+            problems.append(
+                f"Lane {lane} of round {plan.round} in {where} does not hold the batches 0 to {len(sequences) - 1}"
+                " once; restore the plan from a copy."
             )
 
 

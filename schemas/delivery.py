@@ -12,12 +12,13 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+from schemas.batch import Batch
 from schemas.errors import MessageRefused, SettingError
 
 CAPTURE_BATCH: Final = "pagestate.capture_batch"
 """The task's name; written out, because a name made from a module would change when the module moves."""
 QUEUE: Final = "pagestate"
-MESSAGE_VERSION: Final = 1
+MESSAGE_VERSION: Final = 2
 BROKER_PORTS: Final = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671}
 """The schemes of brokers that redeliver the message of a lost worker, with their ports; kombu knows others, which do
 not."""
@@ -25,11 +26,18 @@ not."""
 
 @dataclass(frozen=True, slots=True)
 class BatchReference:
-    """Which planned batch is to be captured: its store as a path or s3:// URL, its round and its id."""
+    """Which planned batch is to be captured: its store as a path or s3:// URL, its place in the plan, and its id."""
 
     store: str
     round: int
+    lane: int
+    sequence: int
     batch_id: str
+
+    @classmethod
+    def to(cls, store: str, batch: Batch) -> BatchReference:
+        """The reference to a batch of the plan in a store."""
+        return cls(store, batch.round, batch.lane, batch.sequence, batch.batch_id)
 
     def encode(self) -> dict[str, object]:
         """The message, as a JSON object."""
@@ -44,13 +52,13 @@ class BatchReference:
                 f"A message of version {version!r} came to {CAPTURE_BATCH}, which knows {MESSAGE_VERSION};"
                 " run the scheduler and the workers in one version."
             )
-        kinds: dict[str, type] = {"store": str, "round": int, "batch_id": str}
+        kinds: dict[str, type] = {"store": str, "round": int, "lane": int, "sequence": int, "batch_id": str}
         wrong = sorted(message.keys() ^ {"version", *kinds}) or [
             name for name, kind in kinds.items() if type(message[name]) is not kind
         ]
         if wrong:
             raise MessageRefused(f"A message to {CAPTURE_BATCH} has no proper {wrong[0]}; send what schedulers send.")
-        return cls(message["store"], message["round"], message["batch_id"])
+        return cls(**{name: message[name] for name in kinds})
 
 
 @dataclass(frozen=True, slots=True)

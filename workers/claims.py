@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,8 +16,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from schemas.batch import Batch
+from schemas.delivery import BatchReference
 from schemas.errors import StoreDamaged, StoreError
-from workers.store.layout import claim_path, claims_of_lane
+from workers.store.layout import claim_path
 from workers.store.objects import ObjectStore
 
 
@@ -115,7 +115,7 @@ async def claimed(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTi
             await claim.release()
 
 
-def claim_version(store: ObjectStore, batch: Batch) -> str | None:
+def claim_version(store: ObjectStore, batch: Batch | BatchReference) -> str | None:
     """A text that changes with every renewal of a batch's claim; None where nobody ever claimed it."""
     found = _latest(store, batch)
     return None if found is None else f"{found.number} {found.tag}"
@@ -155,15 +155,20 @@ async def _is_free(store: ObjectStore, batch: Batch, found: _Found, times: Claim
     return True
 
 
-def _latest(store: ObjectStore, batch: Batch) -> _Found | None:
-    """The last claim of a lane's batch."""
-    name = re.compile(rf"{re.escape(claims_of_lane(batch.round, batch.lane))}{batch.sequence}-(\d+)\.json")
-    folder = claims_of_lane(batch.round, batch.lane)
-    numbers = [int(found.group(1)) for path in store.list(folder) if (found := name.fullmatch(path))]
-    if not numbers:
-        return None
-    path = claim_path(batch.round, batch.lane, batch.sequence, max(numbers))
-    read = store.read_tagged(path)
+def _latest(store: ObjectStore, batch: Batch | BatchReference) -> _Found | None:
+    """The last claim of a lane's batch.
+
+    They are numbered without a gap, and most batches have one at most: asking for the next number is cheaper than a
+    listing, which would show the claims of the lane's other batches too.
+    """
+    read: tuple[bytes, str] | None = None
+    path, number = "", -1
+    while True:
+        beyond = claim_path(batch.round, batch.lane, batch.sequence, number + 1)
+        following = store.read_tagged(beyond)
+        if following is None:
+            break
+        read, path, number = following, beyond, number + 1
     if read is None:
         return None
     try:
@@ -172,7 +177,7 @@ def _latest(store: ObjectStore, batch: Batch) -> _Found | None:
         raise StoreDamaged(
             f"The claim {path} in {store.where} is not what a worker wrote; delete it and run again."
         ) from error
-    return _Found(max(numbers), read[1], released)
+    return _Found(number, read[1], released)
 
 
 def _encoded(attempt: str, renewals: int, released: bool) -> bytes:

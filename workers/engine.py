@@ -34,7 +34,7 @@ from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
 from workers.pool import ProcessPool
-from workers.store import ObjectStore, batches_of_lane, open_crawl, planned_batch, read_marker
+from workers.store import ObjectStore, StoredPlan, open_crawl, read_marker
 from workers.store.layout import marker_path
 
 
@@ -176,6 +176,7 @@ class EngineThread:
         self._browser = browser
         self._open_store = open_store
         self._stores: dict[str, ObjectStore] = {}
+        self._plans: dict[tuple[str, int], StoredPlan] = {}
         self._starting = threading.Lock()
         self._started: _Started | None = None
         self._stopping = False
@@ -192,7 +193,7 @@ class EngineThread:
             return BatchDone(reference.batch_id, "duplicate", {})
         if self._stopping:
             return BatchDone(reference.batch_id, "unstarted", {})
-        batch = planned_batch(store, reference.round, reference.batch_id)
+        batch = self._plan(reference).batch(reference.lane, reference.sequence, reference.batch_id)
         settings = _settings_of(store, batch)
         with self._starting:
             if self._started is None or not self._started.thread.is_alive():
@@ -209,12 +210,14 @@ class EngineThread:
 
     def following(self, reference: BatchReference) -> BatchReference | None:
         """The first uncommitted batch of the lane after a committed one. Raises StoreError."""
-        store = self._store(reference.store)
-        batch = planned_batch(store, reference.round, reference.batch_id)
-        for sequence, batch_id in batches_of_lane(store, batch.round, batch.lane):
-            if sequence > batch.sequence and store.size_of(marker_path(batch.round, batch_id)) is None:
-                return replace(reference, batch_id=batch_id)
-        return None
+        store, plan = self._store(reference.store), self._plan(reference)
+        while True:
+            for sequence, batch_id in plan.places_after(reference.lane, reference.sequence):
+                if store.size_of(marker_path(reference.round, batch_id)) is None:
+                    return replace(reference, sequence=sequence, batch_id=batch_id)
+            # a second list of seeds may have gone on with the lane
+            if not plan.refresh():
+                return None
 
     def stop(self) -> None:
         """Asks for an end: pages in flight are finished, others deferred, and no further batch is started.
@@ -233,6 +236,13 @@ class EngineThread:
             if self._started is not None:
                 self._started.close()
                 self._started = None
+
+    def _plan(self, reference: BatchReference) -> StoredPlan:
+        """The plan of a round; what was read of it to find batches is kept."""
+        place = reference.store, reference.round
+        if place not in self._plans:
+            self._plans[place] = StoredPlan(self._store(reference.store), reference.round)
+        return self._plans[place]
 
     def _store(self, place: str) -> ObjectStore:
         if self._allowed and place not in self._allowed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -14,8 +14,8 @@ import click
 from scheduler.cli.engine_options import EngineGiven
 from scheduler.fleet import FleetTimes, run_fleet
 from scheduler.local import run_local
-from scheduler.rounds import DEFERRED, next_round, remaining
-from schemas.batch import Batch
+from scheduler.next_round import DEFERRED, next_round
+from scheduler.rounds import LaneLeft, remaining
 from schemas.delivery import DeliverySettings
 from schemas.errors import PagestateError, SettingError
 from schemas.outcomes import RETRYABLE_OUTCOMES, Outcome
@@ -27,7 +27,7 @@ from workers.store import FolderStore, ObjectStore, locked, outcomes_by_round
 
 RunLanes: TypeAlias = Callable[
     [
-        Mapping[int, Sequence[Batch]],
+        Mapping[int, LaneLeft],
         asyncio.Event,
         Callable[[PageDone], None],
         Callable[[BatchDone], None],
@@ -52,7 +52,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
             broker.check()
 
             async def on_workers(
-                lanes: Mapping[int, Sequence[Batch]],
+                lanes: Mapping[int, LaneLeft],
                 stop: asyncio.Event,
                 page_done: Callable[[PageDone], None],
                 batch_done: Callable[[BatchDone], None],
@@ -85,7 +85,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
     with locked(store):
 
         async def here(
-            lanes: Mapping[int, Sequence[Batch]],
+            lanes: Mapping[int, LaneLeft],
             stop: asyncio.Event,
             page_done: Callable[[PageDone], None],
             batch_done: Callable[[BatchDone], None],
@@ -105,11 +105,8 @@ def run_rounds(
         _stop_on_signals(stop)
         number = 0
         while not stop.is_set():
-            lanes: dict[int, list[Batch]] = remaining(store, number)
-            batches = [batch for of_lane in lanes.values() for batch in of_lane]
-            progress.start_round(
-                number, sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
-            )
+            lanes = remaining(store, number)
+            progress.start_round(number, sum(left.looks(len(settings.profiles)) for left in lanes.values()))
             if lanes:
                 await engine(lanes, stop, progress.page_done, progress.batch_done)
             if remaining(store, number):
@@ -117,7 +114,7 @@ def run_rounds(
             # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
             if not next_round(store, crawl, number, settings, _taken_up(number, given.retries)):
                 return False
-            failed = outcomes_by_round(store).get(number, {}).keys() & (RETRYABLE_OUTCOMES - DEFERRED)
+            failed = outcomes_by_round(store, number).get(number, {}).keys() & (RETRYABLE_OUTCOMES - DEFERRED)
             if number < given.retries and failed:
                 await _pause(given.retry_pause * 2**number, stop)
             number += 1

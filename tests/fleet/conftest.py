@@ -44,7 +44,7 @@ class Broker:
 
     def send(self, store: str, batch: Batch) -> None:
         """Sends a batch by the task's name, as a scheduler does that has no browser."""
-        self.app.send_task(CAPTURE_BATCH, [BatchReference(store, batch.round, batch.batch_id).encode()])
+        self.app.send_task(CAPTURE_BATCH, [BatchReference.to(store, batch).encode()])
 
     @property
     def waiting(self) -> int:

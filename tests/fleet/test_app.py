@@ -16,7 +16,7 @@ from workers.app import KNOWN, PREFIX, make_app, worker_settings
 from workers.tasks import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, MAX_RETRIES, RETRIED, pause_seconds
 
 BROKER = {"PAGESTATE_WORKER_BROKER": "redis://:hush@127.0.0.1:1/0"}
-REFERENCE = BatchReference("s3://bucket/crawl", 3, "ab" * 16)
+REFERENCE = BatchReference("s3://bucket/crawl", 3, 7, 0, "ab" * 16)
 
 
 def test_importing_the_application_makes_none():
@@ -98,9 +98,11 @@ def test_every_setting_of_a_worker_is_in_the_readme():
 
 def test_a_message_is_a_reference_and_back():
     assert REFERENCE.encode() == {
-        "version": 1,
+        "version": 2,
         "store": "s3://bucket/crawl",
         "round": 3,
+        "lane": 7,
+        "sequence": 0,
         "batch_id": "ab" * 16,
     }
     assert BatchReference.decode(REFERENCE.encode()) == REFERENCE
@@ -113,11 +115,11 @@ def test_a_message_is_a_reference_and_back():
         [],
         "text",
         {},
-        {"version": 2, "store": "s", "round": 0, "batch_id": "b"},
-        {"version": 1, "store": "s", "round": 0},
-        {"version": 1, "store": "s", "round": "0", "batch_id": "b"},
-        {"version": 1, "store": "s", "round": True, "batch_id": "b"},
-        {"version": 1, "store": "s", "round": 0, "batch_id": "b", "more": 1},
+        {"version": 1, "store": "s", "round": 0, "batch_id": "b"},
+        {"version": 2, "store": "s", "round": 0, "lane": 1, "sequence": 2},
+        {"version": 2, "store": "s", "round": "0", "lane": 1, "sequence": 2, "batch_id": "b"},
+        {"version": 2, "store": "s", "round": True, "lane": 1, "sequence": 2, "batch_id": "b"},
+        {"version": 2, "store": "s", "round": 0, "lane": 1, "sequence": 2, "batch_id": "b", "more": 1},
     ],
 )
 def test_any_other_message_is_refused(message):

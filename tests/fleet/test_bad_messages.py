@@ -30,12 +30,12 @@ def test_old_and_pickled_messages_are_refused_and_the_next_one_is_done(
 ):
     store = FolderStore.for_run(tmp_path / "store")
     batch = plan_batch(store, [site.page("/", "<button>go</button>")])
-    reference = BatchReference(store.where, batch.round, batch.batch_id).encode()
+    reference = BatchReference.to(store.where, batch).encode()
     harm = tmp_path / "harm"
     assert pickle.loads(pickle.dumps(Harm(tmp_path / "tried"))) is None
     assert (tmp_path / "tried").exists(), "it does do something"
     # Given a message of an older version, one of a newer one, a pickled one, one of another task, and one of ours
-    for version in 0, 2:
+    for version in 0, 3:
         broker.app.send_task(CAPTURE_BATCH, [reference | {"version": version}])
     with Connection(broker.url) as connection, connection.SimpleQueue(QUEUE) as queue:
         pickled = pickle.dumps(([Harm(harm)], {}, {}))
@@ -54,8 +54,8 @@ def test_old_and_pickled_messages_are_refused_and_the_next_one_is_done(
     worker = start_worker(stores=store.where)
     # Then ours is done, nothing of the others was carried out, and none of them comes again
     wait_until(lambda: markers(store) and broker.is_empty, "the batch is committed and every message is gone")
-    assert worker.said("A message of version 0 came to pagestate.capture_batch, which knows 1; run the")
-    assert worker.said("A message of version 2 came to pagestate.capture_batch, which knows 1; run the")
+    assert worker.said("A message of version 0 came to pagestate.capture_batch, which knows 2; run the")
+    assert worker.said("A message of version 3 came to pagestate.capture_batch, which knows 2; run the")
     assert worker.said("Refusing to deserialize untrusted content of type pickle")
     assert worker.said("Received unregistered task of type 'pagestate.another_task'")
     assert not harm.exists()

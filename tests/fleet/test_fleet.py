@@ -194,7 +194,7 @@ def test_a_message_about_another_store_is_refused(tmp_path, redis_url, start_pag
     worker = start_pagestate_worker(redis_url, mine.where)
     with Broker(DeliverySettings(redis_url)) as broker:
         (batch,) = remaining(other, 0)[0]
-        broker.send(BatchReference(other.where, 0, batch.batch_id))
+        broker.send(BatchReference.to(other.where, batch))
         wait_until(lambda: worker.said("which this worker was not given"), "the message is refused")
     assert markers(other) == []
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from scheduler.local import run_local
-from scheduler.rounds import next_round, plan_round, remaining
+from scheduler.next_round import next_round
+from scheduler.rounds import plan_round, remaining
 from schemas.batch import PlannedPage
 from schemas.settings import CrawlSettings, RunSettings
 from schemas.urls import url_key

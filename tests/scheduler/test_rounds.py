@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.rounds import next_round, plan_round, remaining
+from scheduler.next_round import next_round
+from scheduler.rounds import plan_round, remaining
 from schemas.batch import Batch, PlannedPage
+from schemas.delivery import BatchReference
 from schemas.errors import StoreDamaged, StoreError
 from schemas.identifiers import page_id
 from schemas.outcomes import Outcome
@@ -91,6 +93,8 @@ def test_what_remains_is_planned_batches_minus_markers_in_sequence(store):
     assert [batch for lane in sorted(left) for batch in left[lane]] == planned[1::2]
     for lane, batches in left.items():
         assert {batch.lane for batch in batches} == {lane}
+        assert list(batches.references("here")) == [BatchReference.to("here", batch) for batch in batches]
+    assert sum(batches.looks(2) for batches in left.values()) == 2 * sum(len(batch.pages) for batch in planned[1::2])
     for batch in planned[1::2]:
         commit(store, batch)
     assert remaining(store, 0) == {}
@@ -105,12 +109,14 @@ def test_the_next_round_takes_up_what_was_deferred(store):
         next_round(store, "c", 0, SETTINGS)
     commit(store, planned[0], "deferred")
 
-    (again,) = next_round(store, "c", 0, SETTINGS)
+    assert next_round(store, "c", 0, SETTINGS)
+    (again,) = read_plan(store, 1)
     assert (again.round, again.pages) == (1, planned[0].pages)
-    assert next_round(store, "c", 0, SETTINGS) == [again]
+    assert next_round(store, "c", 0, SETTINGS)
+    assert read_plan(store, 1) == [again]
     assert planned_rounds(store) == [0, 1]
     commit(store, again)
-    assert next_round(store, "c", 1, SETTINGS) == []
+    assert not next_round(store, "c", 1, SETTINGS)
     assert planned_rounds(store) == [0, 1]
     assert latest_listings(store, ["outcome"])["outcome"].to_pylist() == ["ok"] * len(PAGES)
     assert [row["round"] for row in find_pages(store, again.pages[0].url_key)] == [1, 0]
@@ -121,8 +127,8 @@ def test_only_retryable_rows_of_the_outcomes_asked_for_are_planned_again(store):
     commit(store, planned[0], "http_error", 404)
     commit(store, planned[1], "http_error", 503)
     commit(store, planned[2], "deferred")
-    again = next_round(store, "c", 0, SETTINGS, {"http_error"})
-    assert {p.url_key for b in again for p in b.pages} == {p.url_key for p in planned[1].pages}
+    assert next_round(store, "c", 0, SETTINGS, {"http_error"})
+    assert {p.url_key for b in read_plan(store, 1) for p in b.pages} == {p.url_key for p in planned[1].pages}
 
 
 def test_a_plan_of_the_wrong_batches_is_damaged(store):

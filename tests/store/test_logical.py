@@ -19,13 +19,14 @@ from scheduler.logical import (
     logical_hash,
     logical_pages,
 )
-from scheduler.rounds import next_round, plan_round
+from scheduler.next_round import next_round
+from scheduler.rounds import plan_round
 from schemas.batch import PlannedPage
 from schemas.identifiers import page_id
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings
 from schemas.tables import table_schema
-from workers.store import FolderStore, commit_batch, open_crawl
+from workers.store import FolderStore, commit_batch, open_crawl, read_plan
 
 SETTINGS = CrawlSettings(lanes=2, batch_size=2)
 URLS = [f"http://h{n % 2}.org/{n}" for n in range(5)]
@@ -142,7 +143,8 @@ def test_ids_are_told_apart_by_their_order(crawl):
 def test_the_last_round_counts(crawl, make_records, now):
     whole, first = crawl(), crawl(lambda record: replace(record, outcome="deferred", listing=record.listing))
     assert hash_of(whole) != hash_of(first)
-    for batch in next_round(first, "test", 0, SETTINGS):
+    assert next_round(first, "test", 0, SETTINGS)
+    for batch in read_plan(first, 1):
         records = make_records(batch, interactive_elements=2, payload_bytes=502)
         assert {record.page_id for record in records} == {
             page_id("test", 1, url, "desktop") for url in batch_urls(batch)

@@ -14,11 +14,11 @@ from scheduler.cli import main
 from scheduler.rounds import plan_round, remaining
 from scheduler.verify import verify
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import StoreDamaged
+from schemas.errors import StoreDamaged, StoreError
 from schemas.identifiers import batch_id
 from schemas.settings import CrawlSettings
 from schemas.tables import PLAN
-from workers.store import FolderStore, open_crawl, planned_batch, read_plan
+from workers.store import FolderStore, StoredPlan, open_crawl, read_plan
 from workers.store.parquet import read_parquet, write_parquet
 
 SETTINGS = CrawlSettings(lanes=1, batch_size=2)
@@ -63,12 +63,21 @@ def one_page_less(columns: dict[str, list[Any]]) -> None:
         values.pop(0)
 
 
-@pytest.mark.parametrize("change", [another_url, another_lane, one_page_less])
+def test_a_batch_that_was_moved_to_another_lane_is_not_found(store, planned, tamper):
+    tamper(another_lane)
+    with pytest.raises(StoreError, match="holds no batch"):
+        StoredPlan(store, 0).batch(0, 0, planned[0].batch_id)
+    for refused in (lambda: read_plan(store, 0), lambda: remaining(store, 0), lambda: verify(store)):
+        with pytest.raises(StoreDamaged, match="does not hold the batches that it was made of"):
+            refused()
+
+
+@pytest.mark.parametrize("change", [another_url, one_page_less])
 def test_a_batch_that_is_not_what_its_id_says_is_refused(store, planned, tamper, change):
     tamper(change)
     with pytest.raises(StoreDamaged, match="is not whole; restore the plan from a copy"):
-        planned_batch(store, 0, planned[0].batch_id)
-    for refused in (lambda: read_plan(store, 0), lambda: remaining(store, 0), lambda: verify(store)):
+        StoredPlan(store, 0).batch(0, 0, planned[0].batch_id)
+    for refused in (lambda: read_plan(store, 0), lambda: list(remaining(store, 0)[0]), lambda: verify(store)):
         with pytest.raises(StoreDamaged, match="is not whole; restore the plan from a copy"):
             refused()
 

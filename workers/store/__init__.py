@@ -8,10 +8,12 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
+from workers.store.plan import PlannedColumns, StoredPlan, planned_rounds, read_plan, store_plan
 from workers.store.reading import (
     check_screenshot,
     committed_batch_ids,
+    committed_rounds,
+    each_marker,
     find_pages,
     has_capture,
     latest_listings,
@@ -32,12 +34,15 @@ __all__ = [
     "CrawlFile",
     "FolderStore",
     "ObjectStore",
-    "batches_of_lane",
+    "PlannedColumns",
+    "StoredPlan",
     "check_crawl",
     "check_screenshot",
     "commit_batch",
     "committed_batch_ids",
+    "committed_rounds",
     "decode_capture",
+    "each_marker",
     "encode_capture",
     "find_pages",
     "has_capture",
@@ -49,8 +54,6 @@ __all__ = [
     "open_store",
     "outcomes_by_round",
     "outline_map_of",
-    "planned_batch",
-    "planned_pages",
     "planned_rounds",
     "read_marker",
     "read_parquet",

@@ -34,24 +34,14 @@ def plan_of_round(round_number: int) -> str:
     return f"{PLANS}round={round_number}/"
 
 
-def plan_path(round_number: int, digest: str) -> str:
+def plan_path(round_number: int, first_lane: int, last_lane: int, digest: str) -> str:
     """One part of a round's plan, named by what is in it."""
-    return f"{plan_of_round(round_number)}part-{digest}.parquet"
-
-
-def claims_of(round_number: int, lane: int, sequence: int) -> str:
-    """What the paths of all claims of a lane's batch begin with."""
-    return f"{claims_of_lane(round_number, lane)}{sequence}-"
-
-
-def claims_of_lane(round_number: int, lane: int) -> str:
-    """The folder of a lane's claims."""
-    return f"{CLAIMS}{round_number}/{lane}/"
+    return f"{plan_of_round(round_number)}part-{first_lane}-{last_lane}-{digest}.parquet"
 
 
 def claim_path(round_number: int, lane: int, sequence: int, number: int) -> str:
     """The claim of the execution number `number` (from 0) of a lane's batch."""
-    return f"{claims_of(round_number, lane, sequence)}{number}.json"
+    return f"{CLAIMS}{round_number}/{lane}/{sequence}-{number}.json"
 
 
 def journals_of(round_number: int, batch_id: str) -> str:

@@ -29,8 +29,12 @@ _ALREADY_COMPRESSED: Final = frozenset({"data", "image"})
 _READING: Final = (pa.ArrowException, OSError, ValueError, KeyError)
 """What pyarrow raises over a file that is not what it was; thrift errors are OSError, damaged schemas ValueError."""
 
+_CHECKED: Final = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 
-def write_parquet(table: pa.Table, path: Path) -> None:
+
+def write_parquet(table: pa.Table, path: Path, row_group_rows: int = ROW_GROUP_ROWS) -> None:
     """Write a table to a local file and read it back: footer, row count and schema must be what was meant.
 
     The table's schema carries `table` and `schema_version` in its metadata. Raises StoreError where the disk refuses.
@@ -44,7 +48,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
             write_page_checksum=True,
             write_page_index=True,
         ) as writer:
-            for start, length in _row_groups(table):
+            for start, length in _row_groups(table, row_group_rows):
                 writer.write_table(table.slice(start, length), row_group_size=length)
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error}; make room on the disk or choose another --store.") from error
@@ -69,20 +73,37 @@ def read_parquet(
     names = list(columns) if columns is not None else list(schema.names)
     if not paths:
         return schema.empty_table().select(names)
-    read_format = ds.ParquetFileFormat(
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    )
-    fragments = [_fragment(read_format, path, place, schema, where) for path in paths]
+    fragments = [_fragment(_CHECKED, path, place, schema, where) for path in paths]
     try:
-        return _scan(fragments, schema, read_format, names, filter)
+        return _scan(fragments, schema, _CHECKED, names, filter)
     except _READING as error:
         # The scan of many files does not say which one failed.
         for path, fragment in zip(paths, fragments, strict=True):
             try:
-                _scan([fragment], schema, read_format, names, filter)
+                _scan([fragment], schema, _CHECKED, names, filter)
             except _READING as single:
                 raise _damaged(path, where, single) from single
         raise StoreDamaged(f"The store {where} cannot be read: {error}") from error
+
+
+class RowGroups:
+    """A file of one table that is read row group by row group; its footer is read once. Raises as `read_parquet`."""
+
+    def __init__(self, path: str, schema: pa.Schema, *, filesystem: FileSystem, where: str) -> None:
+        self._path = path
+        self._schema = schema
+        self._where = where
+        self._fragment = _fragment(_CHECKED, path, filesystem, schema, where)
+
+    def tables(self, columns: Sequence[str], wanted: pc.Expression | None = None) -> Iterator[pa.Table]:
+        """The rows that are wanted, a table for each row group that may hold some by its statistics."""
+        try:
+            within = self._fragment if wanted is None else self._fragment.subset(wanted, schema=self._schema)
+            for group in [each.id for each in within.row_groups]:
+                one = self._fragment.subset(row_group_ids=[group])
+                yield _scan([one], self._schema, _CHECKED, list(columns), wanted)
+        except _READING as error:
+            raise _damaged(self._path, self._where, error) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -161,7 +182,7 @@ def _dictionary_columns(schema: pa.Schema) -> list[str]:
     return columns
 
 
-def _row_groups(table: pa.Table) -> Iterator[tuple[int, int]]:
+def _row_groups(table: pa.Table, most_rows: int) -> Iterator[tuple[int, int]]:
     """(start, length) of row groups that stay near ROW_GROUP_BYTES; one row larger than that is a group of its own."""
     if table.num_rows == 0:
         return
@@ -170,7 +191,7 @@ def _row_groups(table: pa.Table) -> Iterator[tuple[int, int]]:
     while start < table.num_rows:
         before = ends[start - 1] if start else 0
         fitting = int(np.searchsorted(ends, before + ROW_GROUP_BYTES, side="right"))
-        end = min(max(fitting, start + 1), start + ROW_GROUP_ROWS, table.num_rows)
+        end = min(max(fitting, start + 1), start + most_rows, table.num_rows)
         yield start, end - start
         start = end
 

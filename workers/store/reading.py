@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,23 +26,49 @@ from workers.store.objects import ObjectStore
 from workers.store.parquet import read_parquet
 from workers.store.payloads import decode_capture
 
+READERS: Final = 32
+"""Markers that are read at once; of an S3 server each takes some ten milliseconds."""
 _PAGE_ID = re.compile(r"[0-9a-f]{32}")
 _MARKER = re.compile(r"commits/(\d+)/([0-9a-f]+)\.json")
 
 
 def markers(store: ObjectStore, round_number: int | None = None) -> list[Marker]:
     """The markers of a store or of one of its rounds, by round, lane and sequence."""
-    found: list[Marker] = []
-    for path in _marker_paths(store, round_number):
-        data = store.read(path)
-        if data is not None:
-            found.append(Marker.decode(data, f"{path} in {store.where}"))
+    found = each_marker(store, round_number)
     return sorted(found, key=lambda marker: (marker.round, marker.lane, marker.sequence, marker.batch_id))
+
+
+def each_marker(store: ObjectStore, round_number: int | None = None) -> Iterator[Marker]:
+    """The markers of a store or of one of its rounds, one after the other, in no order of the plan's.
+
+    A hundred and more are asked for at once, because each costs a request; no more of them than that are in memory.
+    """
+    paths = _marker_paths(store, round_number)
+    with ThreadPoolExecutor(READERS, "pagestate-markers") as pool:
+        ahead: deque[tuple[str, Future[bytes | None]]] = deque()
+        try:
+            while True:
+                for path in islice(paths, READERS * 4 - len(ahead)):
+                    ahead.append((path, pool.submit(store.read, path)))
+                if not ahead:
+                    return
+                path, asked = ahead.popleft()
+                data = asked.result()
+                if data is not None:
+                    yield Marker.decode(data, f"{path} in {store.where}")
+        finally:
+            for _, left in ahead:
+                left.cancel()
 
 
 def committed_batch_ids(store: ObjectStore, round_number: int) -> frozenset[str]:
     """The batches of a round that are committed, from the names of their markers."""
     return frozenset(path.rsplit("/", 1)[1].removesuffix(".json") for path in _marker_paths(store, round_number))
+
+
+def committed_rounds(store: ObjectStore) -> list[int]:
+    """The rounds that have markers, in order."""
+    return sorted({int(found.group(1)) for path in store.list(MARKERS) if (found := _MARKER.fullmatch(path))})
 
 
 def read_table(
@@ -84,10 +112,10 @@ def latest_listings(store: ObjectStore, columns: Sequence[str] | None = None) ->
     return table.select(wanted).take(order.to_numpy()[last])
 
 
-def outcomes_by_round(store: ObjectStore) -> dict[int, dict[str, int]]:
-    """How many URLs ended how in each round that has committed batches, from the markers alone."""
+def outcomes_by_round(store: ObjectStore, round_number: int | None = None) -> dict[int, dict[str, int]]:
+    """How many URLs ended how in each round that has committed batches, or in one of them, from the markers alone."""
     rounds: dict[int, Counter[str]] = {}
-    for marker in markers(store):
+    for marker in each_marker(store, round_number):
         rounds.setdefault(marker.round, Counter()).update(marker.outcomes)
     return {number: dict(sorted(outcomes.items())) for number, outcomes in sorted(rounds.items())}
 
@@ -161,10 +189,10 @@ def load_capture(store: ObjectStore, page_id: str) -> Capture:
     return decode_capture(rows, f"page {page_id} in {store.where}")
 
 
-def verify_markers(store: ObjectStore, *, hashes: bool = False) -> Iterator[str]:
-    """What is wrong with the files that markers name, one sentence each: missing, of another size, or, where hashes
-    are asked for (every byte is read), of other content."""
-    for marker in markers(store):
+def verify_markers(store: ObjectStore, *, hashes: bool = False, of: Iterable[Marker] | None = None) -> Iterator[str]:
+    """What is wrong with the files that all markers name, or some, one sentence each: missing, of another size, or,
+    where hashes are asked for (every byte is read), of other content."""
+    for marker in each_marker(store) if of is None else of:
         for file in marker.files:
             try:
                 _check_size(store, file)

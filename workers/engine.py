@@ -9,33 +9,32 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from schemas.batch import Batch
 from schemas.delivery import BatchReference
-from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreError, StoreMismatch
+from schemas.errors import MessageRefused, PagestateError, StoreDamaged, StoreMismatch
 from schemas.policy import user_agent_of
 from schemas.settings import CrawlSettings, RunSettings
 from workers.back_off import BackOff
-from workers.batch import BatchDone, BatchRunner, Execution, PageDone, new_attempt
+from workers.batch import BatchDone, BatchRunner, Execution, PageDone
 from workers.browser.supervisor import Supervisor
 from workers.browser.watchdog import Watchdog
-from workers.claims import ClaimTimes, claimed
+from workers.claims import ClaimTimes
 from workers.credentials import load_credentials
+from workers.delivered import carry_out, following
 from workers.egress.guard import Guard
 from workers.egress.rules import EgressRules
 from workers.fetching import Fetcher
-from workers.journal import Journal, Losses, losses_of
 from workers.page import PageCapturer
 from workers.permission import Robots
 from workers.politeness import HostGate
 from workers.pool import ProcessPool
 from workers.store import ObjectStore, StoredPlan, open_crawl, read_marker
-from workers.store.layout import marker_path
 
 
 class EngineLoop(asyncio.SelectorEventLoop):
@@ -210,14 +209,7 @@ class EngineThread:
 
     def following(self, reference: BatchReference) -> BatchReference | None:
         """The first uncommitted batch of the lane after a committed one. Raises StoreError."""
-        store, plan = self._store(reference.store), self._plan(reference)
-        while True:
-            for sequence, batch_id in plan.places_after(reference.lane, reference.sequence):
-                if store.size_of(marker_path(reference.round, batch_id)) is None:
-                    return replace(reference, sequence=sequence, batch_id=batch_id)
-            # a second list of seeds may have gone on with the lane
-            if not plan.refresh():
-                return None
+        return following(self._store(reference.store), self._plan(reference), reference)
 
     def stop(self) -> None:
         """Asks for an end: pages in flight are finished, others deferred, and no further batch is started.
@@ -270,22 +262,11 @@ class _Started:
             raise self._failed
 
     async def capture(self, store: ObjectStore, settings: CrawlSettings, batch: Batch, times: ClaimTimes) -> BatchDone:
-        attempt = new_attempt()
-        async with claimed(store, batch, attempt, times) as claim:
-            if claim is None:
-                return BatchDone(batch.batch_id, "held", {})
-            marker = marker_path(batch.round, batch.batch_id)
-            if claim.number and await asyncio.to_thread(store.size_of, marker) is not None:
-                # whoever held it before had committed it, and no more
-                return BatchDone(batch.batch_id, "duplicate", {})
-            losses = await asyncio.to_thread(losses_of, store, batch) if claim.number else Losses()
-            journal = Journal(store, batch, attempt)
-            try:
-                async with self._engine.runner(store, settings, lambda _: None) as runner:
-                    return await runner.capture_batch(batch, Execution(attempt, claim, journal, losses))
-            finally:
-                with suppress(StoreError):  # a journal that stays makes the next execution careful, and no more
-                    await journal.close()
+        async def captured(execution: Execution) -> BatchDone:
+            async with self._engine.runner(store, settings, lambda _: None) as runner:
+                return await runner.capture_batch(batch, execution)
+
+        return await carry_out(store, batch, times, captured)
 
     def stop(self) -> None:
         if self.thread.is_alive():

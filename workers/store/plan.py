@@ -29,8 +29,8 @@ from workers.store.parquet import RowGroups, write_parquet
 
 _Item = TypeVar("_Item")
 _PART = re.compile(r"plan/round=(\d+)/part-(\d+)-(\d+)-([0-9a-f]+)\.parquet")
-ROW_GROUP_PAGES: Final = 10_000
-"""What is read for one batch: a third of a megabyte. A part of 500,000 pages then has a footer of 90 KB."""
+ROW_GROUP_PAGES: Final = 2_500
+"""What is read for one batch, a hundred times what it needs; smaller ones would make the footer larger than that."""
 _EVERYTHING: Final = tuple(PLAN.names)
 _PLACE: Final = ("lane", "sequence", "batch_id")
 

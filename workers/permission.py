@@ -18,6 +18,7 @@ from schemas.identifiers import host_hash
 from schemas.policy import AGENT, MAX_DELAY_SECONDS
 from schemas.settings import RobotsMode
 from schemas.urls import host_of, is_loopback
+from schemas.urls import url_key as key_of
 from workers.fetching import Fetcher, FetchFailed, TooManyRedirects
 from workers.store.layout import robots_of_host, robots_path
 from workers.store.objects import ObjectStore
@@ -119,7 +120,7 @@ class Robots:
         """Whether `url_key` may be fetched."""
         if self._mode == "remote" and is_loopback(url_key):
             return Permission("not_asked", "this machine's own host")
-        rules = await self._of(f"{url_key.split(':', 1)[0]}://{host_of(url_key)}")
+        rules = await self._of(f"{url_key.split(':', 1)[0]}://{host_of(key_of(url_key))}")
         if rules.parsed is None:
             return Permission(rules.verdict, rules.said)
         return _judged(rules, url_key, self._agent)

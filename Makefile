@@ -18,7 +18,7 @@ WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan compiled chaos faults soak idle oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -56,6 +56,9 @@ soak: ready ## crawl N=2000 pages, every fifth a fault, and look at what is left
 
 chaos: ready ## crawl on workers while everything is killed: ARGS="--pages 2000 --disturbances 120 --seed 1"
 	@$(WITH_BROWSER) $(BIN)/python tests/chaos/run.py $(ARGS)
+
+simulate: ready-python ## a fleet in simulated time: ARGS="--pages 10000000 --workers 1000 --seed 1"
+	@$(BIN)/python tests/simulate/run.py $(ARGS)
 
 idle: ready ## measure what a worker takes that has nothing to do (needs redis-server)
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/idle.py $(ARGS)

@@ -56,7 +56,7 @@ class _Lane:
     rest: Iterator[BatchReference]
     since: float
     sent: bool = False
-    seen: str | None = None
+    seen: tuple[int, str] | None = None
 
 
 async def run_fleet(
@@ -102,10 +102,10 @@ def _advance(store: ObjectStore, lane: _Lane, batch_done: Callable[[BatchDone], 
         if marker is None:
             break
         batch_done(BatchDone(marker.batch_id, "won", dict(marker.outcomes)))  # type: ignore[arg-type]  # of the closed set
-        lane.first = next(lane.rest, None)
+        lane.first, lane.seen = next(lane.rest, None), None
         moved = True
     if lane.first is not None:
-        version = claim_version(store, lane.first)
+        version = claim_version(store, lane.first, lane.seen)
         moved = moved or version != lane.seen
         lane.seen = version
     if moved:

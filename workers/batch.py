@@ -40,6 +40,8 @@ above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page o
 
 STOPPED = "the run was stopped"
 
+CLAIM_LOST = "the batch's claim was lost"
+
 LEFT_ALONE = "its host is left alone for a while: it showed a challenge, or said when to come again"
 
 
@@ -84,7 +86,12 @@ class Execution:
     @property
     def may_not_start(self) -> bool:
         """Whether the claim may be another's already: no further navigation."""
-        return self.claim is not None and self.claim.lost.is_set()
+        return self.claim is not None and self.claim.may_be_lost
+
+    @property
+    def is_second(self) -> bool:
+        """Whether another execution may just have visited the hosts of the batch."""
+        return self.claim is not None and self.claim.number > 0
 
 
 def new_attempt() -> str:
@@ -125,6 +132,9 @@ class BatchRunner:
                 for planned, profile in looks
             ]
         records = [task.result() for task in tasks]
+        if execution.claim is not None:
+            # the marker lets the lane's next batch begin, on a worker that knows nothing of when its hosts were visited
+            await asyncio.sleep(self.gate.owed(page.url_key for page in batch.pages))
         outcomes = Counter(record.outcome for record in records)
         if execution.may_not_start:
             return BatchDone(batch.batch_id, "lost", {})
@@ -160,6 +170,8 @@ class BatchRunner:
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
+        if execution.is_second:
+            self.gate.hold(planned.url_key, pace, begun)
         if not await self._host_is_ready(planned.url_key, deadline):
             return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
         async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
@@ -172,7 +184,7 @@ class BatchRunner:
             if self.back_off.seconds_left(planned.url_key):
                 return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
             if execution.may_not_start:
-                return self.capturer.deferred(batch, planned, profile, "the batch's claim was lost")
+                return self.capturer.deferred(batch, planned, profile, CLAIM_LOST)
             # a URL key has no fragment, so that this is the name of one look at one page
             look = f"{planned.url_key}#{profile.name}"
             if execution.losses.quarantined(look):
@@ -181,6 +193,10 @@ class BatchRunner:
                 await asyncio.to_thread(self._store_bundle, batch, planned, record, losses)
             else:
                 async with _journaled(execution.journal, look):
+                    if execution.may_not_start:
+                        return self.capturer.deferred(batch, planned, profile, CLAIM_LOST)
+                    # a slot and the journal may have been waited for, and the host's delay counts from now
+                    self.gate.hold(planned.url_key, pace, time.monotonic())
                     record = await self.capturer.capture(batch, planned, profile)
         row = record.listing
         self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])

@@ -64,6 +64,15 @@ class Claim:
         self.lost = asyncio.Event()
         """Set for ever once the claim may be another's: no further navigation."""
 
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether the claim may be another's by now.
+
+        The clock tells it at once also in a process that stood still for a while, where what sets `lost` may have its
+        turn only after a page that has waited longer.
+        """
+        return self.lost.is_set() or time.monotonic() - self._renewed >= self._times.lost.total_seconds()
+
     async def keep(self) -> None:
         """Renew until the claim is lost; run beside the work. A store that does not answer is asked again."""
         while not self.lost.is_set():
@@ -111,14 +120,16 @@ async def claimed(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTi
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        if not claim.lost.is_set():
+        if not claim.may_be_lost:
             await claim.release()
 
 
-def claim_version(store: ObjectStore, batch: Batch | BatchReference) -> str | None:
-    """A text that changes with every renewal of a batch's claim; None where nobody ever claimed it."""
-    found = _latest(store, batch)
-    return None if found is None else f"{found.number} {found.tag}"
+def claim_version(
+    store: ObjectStore, batch: Batch | BatchReference, before: tuple[int, str] | None = None
+) -> tuple[int, str] | None:
+    """What changes with every renewal of a batch's claim, and was `before`; None where nobody ever claimed it."""
+    found = _latest(store, batch, before[0] if before else 0)
+    return None if found is None else (found.number, found.tag)
 
 
 async def _acquired(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTimes) -> Claim | None:
@@ -145,7 +156,7 @@ async def _is_free(store: ObjectStore, batch: Batch, found: _Found, times: Claim
         if left <= 0:
             return True
         await asyncio.sleep(min(left, times.renew.total_seconds() / 2))
-        now = await asyncio.to_thread(_latest, store, batch)
+        now = await asyncio.to_thread(_latest, store, batch, found.number)
         if now is None or now.number != found.number:
             return False
         if now.released:
@@ -155,14 +166,14 @@ async def _is_free(store: ObjectStore, batch: Batch, found: _Found, times: Claim
     return True
 
 
-def _latest(store: ObjectStore, batch: Batch | BatchReference) -> _Found | None:
-    """The last claim of a lane's batch.
+def _latest(store: ObjectStore, batch: Batch | BatchReference, known: int = 0) -> _Found | None:
+    """The last claim of a lane's batch, which is there up to the number `known`, unless that is 0.
 
     They are numbered without a gap, and most batches have one at most: asking for the next number is cheaper than a
     listing, which would show the claims of the lane's other batches too.
     """
     read: tuple[bytes, str] | None = None
-    path, number = "", -1
+    path, number = "", known - 1
     while True:
         beyond = claim_path(batch.round, batch.lane, batch.sequence, number + 1)
         following = store.read_tagged(beyond)

@@ -67,12 +67,15 @@ class Journal:
     async def _write(self) -> None:
         async with self._writing:
             data = json.dumps({"in_flight": sorted(self._in_flight)}).encode()
-            if self._tag is None:
-                await asyncio.to_thread(self._store.put_if_absent, self._path, data)
-                made = await asyncio.to_thread(self._store.read_tagged, self._path)
-                self._tag = made[1] if made else None
-            else:
+            if self._tag is not None:
                 self._tag = await asyncio.to_thread(self._store.put_if_match, self._path, data, self._tag)
+            if self._tag is None:
+                # it is not there yet, or the result of the last write is not known
+                made = await asyncio.to_thread(self._store.put_if_absent, self._path, data)
+                found = await asyncio.to_thread(self._store.read_tagged, self._path)
+                self._tag = found[1] if found else None
+                if found is not None and not made and found[0] != data:
+                    self._tag = await asyncio.to_thread(self._store.put_if_match, self._path, data, found[1])
 
 
 def losses_of(store: ObjectStore, batch: Batch) -> Losses:

@@ -2,14 +2,15 @@
 
 Hosts of this machine are limited by the run's concurrency alone, unless the policy or their robots.txt says how they
 are visited. Every URL of a host is in one lane and one batch of a lane runs at a time, so a gate in the one process
-that runs the batch is enough.
+that runs the batch is enough: a batch pays what it owes to its hosts before its marker lets the next one begin, and one
+that was another's before begins as if that one had just been there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -69,3 +70,14 @@ class HostGate:
             if start > now:
                 await asyncio.sleep(start - now)
             yield True
+
+    def hold(self, url_key: str, pace: Pace | None, since: float) -> None:
+        """Takes a URL's host as visited at `since`, by somebody whom this gate does not know."""
+        if pace is not None:
+            host, free_at = host_of(url_key), since + pace.delay.total_seconds()
+            self._free_at[host] = max(free_at, self._free_at.get(host, free_at))
+
+    def owed(self, url_keys: Iterable[str]) -> float:
+        """How long it takes, in seconds, until the hosts of some URLs may be visited again."""
+        now = self._clock()
+        return max((self._free_at.get(host, now) - now for host in set(map(host_of, url_keys))), default=0.0)

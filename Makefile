@@ -18,7 +18,7 @@ WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan bench-open bench-fleet compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -68,6 +68,12 @@ compiled: ready-python ## compile the hot path into .cache/compiled, which crawl
 
 bench-plan: ready-python ## measure the plan of N=1000000 URLs
 	@$(BIN)/python tests/bench/plan.py $(or $(N),1000000)
+
+bench-open: ready-python ## measure how long a reader takes to open a crawl of N=10000 pages from its markers
+	@$(BIN)/python tests/bench/opening.py $(or $(N),10000)
+
+bench-fleet: ready-python ## measure how throughput grows from 1 to 16 workers whose captures are a sleep (needs redis-server)
+	@$(BIN)/python tests/bench/fleet.py $(ARGS)
 
 # A stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

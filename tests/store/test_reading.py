@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow.fs import FileSystem, PyFileSystem
 
 from schemas.capture import Capture, Payload
 from schemas.errors import SeedError, StoreDamaged, StoreError, StoreMismatch
 from schemas.identifiers import page_id
 from schemas.marker import Marker
 from workers.store import (
+    FolderStore,
     commit_batch,
     decode_capture,
     encode_capture,
@@ -27,6 +31,7 @@ from workers.store import (
     stages_of,
     verify_markers,
 )
+from workers.store.arrow_files import StoredFiles
 from workers.store.layout import marker_path
 
 ONE = "a" * 32
@@ -165,3 +170,42 @@ def test_a_damaged_marker_is_named_and_a_newer_one_refused(two_rounds):
 def test_a_marker_survives_its_way_through_json(two_rounds):
     for marker in markers(two_rounds):
         assert Marker.decode(marker.encode(), "here") == marker
+
+
+class Recording:
+    """A folder that notes what is listed, and whose files pyarrow can open one by one only."""
+
+    def __init__(self, store: FolderStore) -> None:
+        self._store = store
+        self.listed: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list(self, prefix: str) -> Iterator[str]:
+        self.listed.append(prefix)
+        return self._store.list(prefix)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        return (self._store.folder / path).read_bytes()[start : start + length]
+
+    def arrow(self) -> FileSystem:
+        return PyFileSystem(StoredFiles(self))
+
+
+def test_a_reader_lists_markers_and_never_data_files(two_rounds):
+    store: Any = Recording(two_rounds)
+    page = find_pages(store, "http://example.org/0/0")[0]
+    readers = [
+        lambda: markers(store),
+        lambda: outcomes_by_round(store),
+        lambda: read_table(store, "listings"),
+        lambda: latest_listings(store),
+        lambda: selector_map_of(store, page["page_id"]),
+        lambda: stages_of(store, page["page_id"]),
+        lambda: load_capture(store, page["page_id"]),
+    ]
+    for read in readers:
+        read()
+    assert len(store.listed) > len(readers)
+    assert set(store.listed) == {"commits/"}

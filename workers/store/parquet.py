@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from schemas.version import SCHEMA_VERSION
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 """Large enough for a scan, small enough that a reader of one page does not hold a whole file."""
 ROW_GROUP_ROWS: Final = 100_000
+OPENERS: Final = 8
+"""Files of a table that are opened at once."""
 
 _NO_DICTIONARY: Final = frozenset(
     {"listing", "listing_sha256", "data", "sha256", "xpath", "title", "detail", "text", "image"}
@@ -73,7 +76,9 @@ def read_parquet(
     names = list(columns) if columns is not None else list(schema.names)
     if not paths:
         return schema.empty_table().select(names)
-    fragments = [_fragment(_CHECKED, path, place, schema, where) for path in paths]
+    # one after the other, each would be waited for; of an S3 server several times
+    with ThreadPoolExecutor(OPENERS, "pagestate-open") as pool:
+        fragments = list(pool.map(lambda path: _fragment(_CHECKED, path, place, schema, where), paths))
     try:
         return _scan(fragments, schema, _CHECKED, names, filter)
     except _READING as error:

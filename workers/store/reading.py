@@ -7,6 +7,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import Final, cast
 
@@ -27,7 +28,7 @@ from workers.store.parquet import read_parquet
 from workers.store.payloads import decode_capture
 
 READERS: Final = 32
-"""Markers that are read at once; of an S3 server each takes some ten milliseconds."""
+"""Requests for markers, and for the sizes of files, at once; of an S3 server each takes some ten milliseconds."""
 _PAGE_ID = re.compile(r"[0-9a-f]{32}")
 _MARKER = re.compile(r"commits/(\d+)/([0-9a-f]+)\.json")
 
@@ -84,8 +85,9 @@ def read_table(
     Raises StoreDamaged where a file is missing, of another size, or fails its checksums.
     """
     files = [file for marker in (markers(store) if of is None else of) for file in marker.files if file.table == name]
-    for file in files:
-        _check_size(store, file)
+    with ThreadPoolExecutor(READERS, "pagestate-sizes") as pool:
+        for _ in pool.map(partial(_check_size, store), files):
+            pass
     return read_parquet(
         [file.path for file in files],
         table_schema(name),

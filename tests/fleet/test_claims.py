@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ import pytest
 
 from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreDamaged, StoreUnavailable
-from workers.claims import ClaimTimes, claimed
+from workers.claims import ClaimTimes, claim_version, claimed
 from workers.store import FolderStore, ObjectStore, open_store
 from workers.store.layout import claim_path
 
@@ -162,3 +163,30 @@ def test_a_version_is_replaced_once(store):
     assert store.put_if_match("absent.json", b"three", tag) is None
     assert store.read("x.json") == b"two"
     assert list(store.list("")) == ["x.json"]
+
+
+def test_a_process_that_stood_still_knows_by_the_clock(store):
+    """Given one that is stopped (SIGSTOP) longer than a claim keeps, then no timer need have told it."""
+
+    async def run() -> None:
+        async with claimed(store, BATCH, "one", TIMES) as claim:
+            assert claim is not None
+            assert not claim.may_be_lost
+            time.sleep(TIMES.lost.total_seconds() + 0.05)  # noqa: ASYNC251 - the loop stands still
+            assert claim.may_be_lost
+            assert not claim.lost.is_set()
+
+    asyncio.run(run())
+
+
+def test_claims_are_found_without_a_listing_from_any_number_on(store):
+    for number in range(4):
+        data = json.dumps({"attempt": "x", "renewals": 0, "released": number < 3}).encode()
+        store.put_if_absent(claim_path(0, 3, 1, number), data)
+    first = claim_version(store, BATCH)
+    assert first is not None
+    assert first[0] == 3
+    assert claim_version(store, BATCH, first) == claim_version(store, BATCH, (1, "older")) == first
+    store.put_if_match(claim_path(0, 3, 1, 3), b'{"released": true}', first[1])
+    assert claim_version(store, BATCH, first) not in (None, first)
+    assert claim_version(store, Batch("crawl", 0, 3, 2, "ab" * 16, ())) is None

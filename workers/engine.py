@@ -270,9 +270,10 @@ class _Started:
                 return BatchDone(batch.batch_id, "duplicate", {})
             losses = await asyncio.to_thread(losses_of, store, batch) if claim.number else Losses()
             journal = Journal(store, batch, attempt)
+            follows = bool(batch.round or batch.sequence or claim.number)
             try:
                 async with self._engine.runner(store, settings, lambda _: None) as runner:
-                    return await runner.capture_batch(batch, Execution(attempt, claim, journal, losses))
+                    return await runner.capture_batch(batch, Execution(attempt, claim, journal, losses, follows))
             finally:
                 with suppress(StoreError):  # a journal that stays makes the next execution careful, and no more
                     await journal.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schemas.batch import Batch
 from schemas.settings import CrawlSettings, RunSettings
-from workers.batch import BatchDone, BatchRunner, PageDone
+from workers.batch import BatchDone, BatchRunner, Execution, PageDone
 from workers.engine import Engine
 from workers.store.objects import ObjectStore
 
@@ -50,12 +50,15 @@ async def _run_lanes(
 
     async def lane_after_lane() -> None:
         while waiting and not stop.is_set():
-            batches = iter(waiting.pop(0))
+            batches, number = iter(waiting.pop(0)), 0
             # read from the plan as they are needed
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 if stop.is_set():
                     return
-                batch_done(await runner.capture_batch(batch))
+                # an earlier run or round has had its own gate
+                follows = number == 0 and bool(batch.round or batch.sequence)
+                number += 1
+                batch_done(await runner.capture_batch(batch, Execution.alone(follows=follows)))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(run.concurrency):

@@ -51,10 +51,11 @@ def example_site() -> Iterator[ExampleSite]:
 
 
 class LoopbackSite:
-    """Pages of a test's own on a free port; `hits` are the paths that were asked for, in order."""
+    """Pages of a test's own on a free port; `hits` are the paths that were asked for, in order, `times` when (s)."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.hits: list[str] = []
+        self.times: list[float] = []
         self.closing = threading.Event()
         self._answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
         site = self
@@ -62,6 +63,7 @@ class LoopbackSite:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.hits.append(self.path)
+                site.times.append(time.monotonic())
                 answer = site._answers.get(self.path.partition("?")[0])
                 if answer is None:
                     self.send_error(404)

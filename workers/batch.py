@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import secrets
 import time
 from collections import Counter
@@ -11,10 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from schemas.batch import Batch, PlannedPage
-from schemas.errors import StoreDamaged
+from schemas.errors import PageFailed, StoreDamaged
 from schemas.identifiers import attempt_id
 from schemas.outcomes import Outcome
 from schemas.profiles import Profile
@@ -26,7 +28,7 @@ from workers.back_off import BackOff
 from workers.claims import Claim
 from workers.journal import Journal, Losses
 from workers.page import PageCapturer
-from workers.politeness import HostGate, Pace, pace_of
+from workers.politeness import HostGate, Pace, Turn, pace_of
 from workers.store.commit import commit_batch
 from workers.store.layout import CRAWL_FILE, quarantine_path
 from workers.store.objects import ObjectStore
@@ -39,9 +41,7 @@ above schemas.policy.MAX_DELAY_SECONDS, so that every round captures some page o
 
 
 STOPPED = "the run was stopped"
-
 CLAIM_LOST = "the batch's claim was lost"
-
 LEFT_ALONE = "its host is left alone for a while: it showed a challenge, or said when to come again"
 
 
@@ -77,21 +77,18 @@ class Execution:
     claim: Claim | None = None
     journal: Journal | None = None
     losses: Losses = field(default_factory=Losses)
+    follows: bool = False
+    """Whether another process may have visited the lane's hosts until a moment ago."""
 
     @classmethod
-    def alone(cls) -> Execution:
+    def alone(cls, *, follows: bool = False) -> Execution:
         """An execution that has nothing to fear from others."""
-        return cls(new_attempt())
+        return cls(new_attempt(), follows=follows)
 
     @property
     def may_not_start(self) -> bool:
         """Whether the claim may be another's already: no further navigation."""
-        return self.claim is not None and self.claim.may_be_lost
-
-    @property
-    def is_second(self) -> bool:
-        """Whether another execution may just have visited the hosts of the batch."""
-        return self.claim is not None and self.claim.number > 0
+        return self.claim is not None and self.claim.is_lost
 
 
 def new_attempt() -> str:
@@ -132,9 +129,6 @@ class BatchRunner:
                 for planned, profile in looks
             ]
         records = [task.result() for task in tasks]
-        if execution.claim is not None:
-            # the marker lets the lane's next batch begin, on a worker that knows nothing of when its hosts were visited
-            await asyncio.sleep(self.gate.owed(page.url_key for page in batch.pages))
         outcomes = Counter(record.outcome for record in records)
         if execution.may_not_start:
             return BatchDone(batch.batch_id, "lost", {})
@@ -170,14 +164,13 @@ class BatchRunner:
         crawl_delay = await self.capturer.crawl_delay(planned.url_key)
         pace = pace_of(planned.url_key, self.run, self.run.policy, crawl_delay)
         deadline = begun + self._deadline_seconds(pace, pages_of_host)
-        if execution.is_second:
-            self.gate.hold(planned.url_key, pace, begun)
+        since = begun if execution.follows else -math.inf
         if not await self._host_is_ready(planned.url_key, deadline):
             return self.capturer.deferred(batch, planned, profile, LEFT_ALONE)
-        async with turns, self.gate.entered(planned.url_key, pace, deadline) as in_time, self.slots:
+        async with turns, self.gate.entered(planned.url_key, pace, deadline, since) as turn, self.slots:
             if self.stop.is_set():
                 return self.capturer.deferred(batch, planned, profile, STOPPED)
-            if not in_time:
+            if turn is None:
                 return self.capturer.deferred(batch, planned, profile, "the delay of its host goes beyond the deadline")
             if time.monotonic() > deadline:
                 return self.capturer.deferred(batch, planned, profile, "the batch's deadline had passed")
@@ -193,11 +186,8 @@ class BatchRunner:
                 await asyncio.to_thread(self._store_bundle, batch, planned, record, losses)
             else:
                 async with _journaled(execution.journal, look):
-                    if execution.may_not_start:
-                        return self.capturer.deferred(batch, planned, profile, CLAIM_LOST)
-                    # a slot and the journal may have been waited for, and the host's delay counts from now
-                    self.gate.hold(planned.url_key, pace, time.monotonic())
-                    record = await self.capturer.capture(batch, planned, profile)
+                    come = partial(_comes, turn, execution)
+                    record = await self.capturer.capture(batch, planned, profile, come)
         row = record.listing
         self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(
@@ -231,8 +221,16 @@ class BatchRunner:
         seconds = self.settings.batch_deadline.total_seconds()
         if pace is None:
             return seconds
-        a_page = max(pace.delay.total_seconds(), POLITE_PAGE_SECONDS / pace.concurrency)
-        return max(seconds, min(MAX_DEADLINE_SECONDS, pages_of_host * a_page))
+        delay = pace.delay.total_seconds()
+        a_page = max(delay, POLITE_PAGE_SECONDS / pace.concurrency)
+        return max(seconds, min(MAX_DEADLINE_SECONDS, delay + pages_of_host * a_page))
+
+
+async def _comes(turn: Turn, execution: Execution) -> None:
+    """Waits for a page's turn; raises PageFailed where its batch is another's by then, as after a long standstill."""
+    await turn.come()
+    if execution.may_not_start:
+        raise PageFailed("deferred", CLAIM_LOST)
 
 
 @asynccontextmanager

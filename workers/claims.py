@@ -58,31 +58,30 @@ class Claim:
         self._tag = tag
         self._times = times
         self._renewals = 0
-        self._renewed = time.monotonic()
+        self._renewed = _seconds()
         self.path = path
         self.number = number
         self.lost = asyncio.Event()
         """Set for ever once the claim may be another's: no further navigation."""
 
     @property
-    def may_be_lost(self) -> bool:
-        """Whether the claim may be another's by now.
-
-        The clock tells it at once also in a process that stood still for a while, where what sets `lost` may have its
-        turn only after a page that has waited longer.
-        """
-        return self.lost.is_set() or time.monotonic() - self._renewed >= self._times.lost.total_seconds()
+    def is_lost(self) -> bool:
+        """Whether the claim may be another's. True from the first moment after a process stood still for too long."""
+        if not self.lost.is_set() and _seconds() - self._renewed >= self._times.lost.total_seconds():
+            self.lost.set()
+        return self.lost.is_set()
 
     async def keep(self) -> None:
         """Renew until the claim is lost; run beside the work. A store that does not answer is asked again."""
-        while not self.lost.is_set():
+        while True:
             await asyncio.sleep(self._times.renew.total_seconds())
+            if self.is_lost:
+                return
             with suppress(StoreError, TimeoutError):
-                left = self._times.lost.total_seconds() - (time.monotonic() - self._renewed)
-                async with asyncio.timeout(max(left, 0)):
+                async with asyncio.timeout(self._times.lost.total_seconds() - (_seconds() - self._renewed)):
                     await self._renew()
-            if time.monotonic() - self._renewed >= self._times.lost.total_seconds():
-                self.lost.set()
+            if self.is_lost:
+                return
 
     async def release(self) -> None:
         """Say that nobody needs to wait; where the store does not answer, the claim lapses instead."""
@@ -90,7 +89,7 @@ class Claim:
             await self._write(released=True)
 
     async def _renew(self) -> None:
-        begun = time.monotonic()
+        begun = _seconds()
         tag = await self._write(released=False)
         if tag is None:
             self.lost.set()
@@ -120,7 +119,7 @@ async def claimed(store: ObjectStore, batch: Batch, attempt: str, times: ClaimTi
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        if not claim.may_be_lost:
+        if not claim.is_lost:
             await claim.release()
 
 
@@ -189,6 +188,11 @@ def _latest(store: ObjectStore, batch: Batch | BatchReference, known: int = 0) -
             f"The claim {path} in {store.where} is not what a worker wrote; delete it and run again."
         ) from error
     return _Found(number, read[1], released)
+
+
+def _seconds() -> float:
+    """A clock that never goes back, and goes on while the machine sleeps where the system has one that does."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _encoded(attempt: str, renewals: int, released: bool) -> bytes:

@@ -34,8 +34,9 @@ async def carry_out(
             return BatchDone(batch.batch_id, "duplicate", {})
         losses = await asyncio.to_thread(losses_of, store, batch) if claim.number else Losses()
         journal = Journal(store, batch, attempt)
+        follows = bool(batch.round or batch.sequence or claim.number)
         try:
-            return await capture(Execution(attempt, claim, journal, losses))
+            return await capture(Execution(attempt, claim, journal, losses, follows))
         finally:
             with suppress(StoreError):  # a journal that stays makes the next execution careful, and no more
                 await journal.close()

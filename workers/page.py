@@ -27,7 +27,7 @@ from schemas.settings import CrawlSettings
 from schemas.urls import host_of, site_of, without_userinfo
 from schemas.version import PAGESTATE_VERSION, SCHEMA_VERSION
 from workers.back_off import retry_after_seconds
-from workers.browser.doorkeeper import Doorkeeper
+from workers.browser.doorkeeper import Doorkeeper, Turn
 from workers.browser.launch import LAUNCH_PATIENCE_SECONDS, BrowserFacts
 from workers.browser.session import PageSession
 from workers.browser.spool import size_of
@@ -67,6 +67,7 @@ class _Page:
     facts: BrowserFacts | None = None
     processed: Processed | None = None
     screenshots: list[Row] = field(default_factory=list)
+    turn: Turn | None = None
 
     @asynccontextmanager
     async def stage(self, stage: Stage) -> AsyncIterator[None]:
@@ -122,12 +123,15 @@ class PageCapturer:
         self._guard = guard
         self._big_page = asyncio.Semaphore(1)
 
-    async def capture(self, batch: Batch, planned: PlannedPage, profile: Profile | None = None) -> PageRecord:
+    async def capture(
+        self, batch: Batch, planned: PlannedPage, profile: Profile | None = None, turn: Turn | None = None
+    ) -> PageRecord:
         """The record of one page under one profile, the crawl's first if none is given.
 
-        Raises BrowserMissing and DiskFull only: they say nothing about the page.
+        `turn` is awaited just before the document is asked for. Raises BrowserMissing and DiskFull only: they say
+        nothing about the page.
         """
-        page = _Page(planned, profile or self._settings.profiles[0], time.perf_counter(), self._now())
+        page = _Page(planned, profile or self._settings.profiles[0], time.perf_counter(), self._now(), turn=turn)
         detail: str | None = None
         outcome: Outcome
         try:
@@ -214,7 +218,8 @@ class PageCapturer:
         page.facts = await self._supervisor.facts()
         key = page.planned.url_key
         async with self._supervisor.page_session(page.profile) as session:
-            door = Doorkeeper(session, key, partial(self._judge, page), self._policy, self._credentials_for(page))
+            own = self._credentials_for(page)
+            door = Doorkeeper(session, key, partial(self._judge, page), self._policy, own, page.turn)
             page.visit = session.visit
             page.stages.append(
                 StageResult("context", "ok", (begun - page.started) * 1000, (time.perf_counter() - begun) * 1000)

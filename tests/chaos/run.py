@@ -4,7 +4,8 @@
 
 A seeded agent kills workers, browsers, the scheduler, Redis (which comes back empty) and S3 with SIGKILL, and cuts the
 connections to both servers. It holds if the logical hash is that of the undisturbed crawls, no page is lost or there
-twice, and no file is an orphan. Pages that differ between the two undisturbed crawls change by themselves: they are
+twice, no file is an orphan, and by the sites' own logs no host was visited sooner than nine tenths of its delay after
+the last time. Pages that differ between the two undisturbed crawls change by themselves: they are
 named, and count by their outcome only. Pages are those of the shared corpus without the huge ones, on several ports so
 that there are many hosts; else those of the example site.
 """
@@ -26,6 +27,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -33,9 +35,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
 from servers import BUCKET, S3, Killable, Redis, Wire, wait_until
-from sites import corpus_site
+from visited import TOLERANCE, Sites, copies, distances, sites, watched
 
-from scheduler.example.server import serve_example
 from scheduler.logical import LogicalPage, logical_hash, logical_pages
 from scheduler.verify import remove_strays, verify
 from schemas.urls import url_key
@@ -43,11 +44,12 @@ from workers.browser.find import find_browser
 from workers.store import ObjectStore, open_store, planned_rounds, read_plan, read_table
 
 MARK = "PAGESTATE_TEST_PROCESS"
-HUGE_NODES = 20_000
-CORPUS_PORTS = 3
+__all__ = ["chaos", "copies", "watched"]
 CLI = [sys.executable, "-m", "scheduler.cli"]
 WORKER = ["--visibility-timeout", "20", "--claim-lapse", "8", "--concurrency", "3", "--processes", "1", "--grace", "30"]
 CRAWL = ["--lanes", "24", "--batch-size", "5", "--retries", "5", "--retry-pause", "2", "--resend-after", "12"]
+PATIENT = [f"--budget-{n}={s}" for n, s in (("load", 30), ("settle", 10), ("payload", 60), ("retry", 20))]
+"""A machine that is busy with being disturbed loses no page's parts for want of time."""
 WEIGHTS = {"worker": 4, "browser": 4, "scheduler": 2, "redis": 2, "s3": 1, "cut": 5}
 Pages = dict[tuple[str, str], LogicalPage]
 
@@ -72,10 +74,15 @@ class Report:
     scheduler_ends: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
+    delay: float = 0.0
+    visits: int = 0
+    shortest: float = float("inf")
+    hurried: list[str] = field(default_factory=list)
+    """Hosts that were visited again too soon, and how soon."""
 
     @property
     def holds(self) -> bool:
-        wrong = (self.lost, self.twice, self.problems, self.orphans, self.left_processes)
+        wrong = (self.lost, self.twice, self.problems, self.orphans, self.left_processes, self.hurried)
         return self.hash == self.undisturbed_hash and not any(wrong)
 
     def lines(self) -> Iterator[str]:
@@ -88,7 +95,11 @@ class Report:
         yield f"logical hash disturbed   {self.hash}"
         yield f"lost {len(self.lost)}, twice {len(self.twice)}, problems {len(self.problems)}"
         yield f"orphans {self.orphans} ({self.strays} before --gc), processes left {self.left_processes}"
-        for name in ("changing", "differing", "lost", "twice", "problems", "scheduler_ends"):
+        yield (
+            f"{self.visits} visits, at least {self.shortest:.2f} s between two of a host (delay {self.delay:g} s),"
+            f" {len(self.hurried)} too soon"
+        )
+        for name in ("changing", "differing", "lost", "twice", "problems", "hurried", "scheduler_ends"):
             found = getattr(self, name)
             if found:
                 yield f"{name} ({len(found)}):"
@@ -96,34 +107,10 @@ class Report:
         yield "It holds." if self.holds else "IT DOES NOT HOLD."
 
 
-@contextmanager
-def sites(example: bool) -> Iterator[list[str]]:
-    """The pages to be captured, once each."""
-    shared = os.environ.get("PAGESTATE_SHARED", "")
-    with ExitStack() as stack:
-        if example or not shared:
-            yield list(stack.enter_context(serve_example(ports=(0, 0))).urls)
-            return
-        manifest = (Path(shared) / "corpus" / "pages" / "manifest.jsonl").read_text("utf-8")
-        nodes = {entry["id"]: entry["verify"]["dom_nodes"] for entry in map(json.loads, manifest.splitlines())}
-        urls: list[str] = []
-        for number in range(CORPUS_PORTS):
-            known = stack.enter_context(corpus_site(Path(shared), 8690 + number))
-            urls += [url for name, url in known.items() if nodes[name] <= HUGE_NODES]
-        yield urls
-
-
-def copies(urls: Sequence[str], count: int) -> list[str]:
-    """So many URLs of the pages: a query tells the copies of one page apart."""
-    return [
-        urls[n % len(urls)] + (f"{'&' if '?' in urls[n % len(urls)] else '?'}copy={n // len(urls)}")
-        for n in range(count)
-    ]
-
-
-def undisturbed(seeds: Path, store: Path, environment: dict[str, str]) -> Pages:
+def undisturbed(seeds: Path, store: Path, policy: Path, environment: dict[str, str]) -> Pages:
     """The pages as the local engine captures them while nothing happens."""
-    command = [*CLI, "crawl", str(seeds), "--store", str(store), "--allow-private", "--concurrency", "2", *CRAWL]
+    command = [*CLI, "crawl", str(seeds), "--store", str(store), "--policy", str(policy), "--allow-private"]
+    command += ["--concurrency", "2", *CRAWL, *PATIENT]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the undisturbed crawl failed: {done.stderr[-2000:]}")
@@ -133,7 +120,7 @@ def undisturbed(seeds: Path, store: Path, environment: dict[str, str]) -> Pages:
 class Fleet:
     """A crawl on workers, Redis and S3, every part of which can be hit."""
 
-    def __init__(self, seeds: Path, folder: Path, browser: str, workers: int, mark: str) -> None:
+    def __init__(self, seeds: Path, folder: Path, policy: Path, browser: str, workers: int, mark: str) -> None:
         self.redis, self.s3 = Redis(folder), S3(folder)
         self.redis.start()
         self.s3.start()
@@ -142,12 +129,10 @@ class Fleet:
         broker = f"redis://127.0.0.1:{self.wires['redis'].port}/0"
         environment = self.s3.environment(self.wires["s3"].port) | {"PAGESTATE_BROWSER": browser, MARK: mark}
         both = ["--broker", broker, "--store", self.store]
-        crawl = [*CLI, "crawl", str(seeds), "--engine", "celery", *both, *CRAWL]
+        crawl = [*CLI, "crawl", str(seeds), "--engine", "celery", *both, *CRAWL, *PATIENT]
+        work = [*CLI, "worker", *both, "--policy", str(policy), "--allow-private", *WORKER]
         self.scheduler = Killable(crawl, folder / "scheduler.log", environment)
-        self.workers = [
-            Killable([*CLI, "worker", *both, "--allow-private", *WORKER], folder / f"worker-{n}.log", environment)
-            for n in range(workers)
-        ]
+        self.workers = [Killable(work, folder / f"worker-{n}.log", environment) for n in range(workers)]
         for process in (self.scheduler, *self.workers):
             process.start()
 
@@ -257,8 +242,28 @@ def left_of(mark: str) -> list[psutil.Process]:
     return found
 
 
+def policy_file(urls: Sequence[str], folder: Path, delay: float) -> Path:
+    """A policy by which the hosts of the URLs are visited one page at a time, with a delay."""
+    hosts = sorted({urlsplit(url).netloc for url in urls})
+    path = folder / "policy.toml"
+    path.write_text(
+        f"[[sites]]\nhosts = {json.dumps(hosts)}\nbasis = 'our own copies'\ndelay = {delay}\nconcurrency = 1\n"
+    )
+    return path
+
+
+def look_at_delays(known: Sites, since: float, delay: float, report: Report) -> None:
+    """Whether any host was visited too soon after the visit before."""
+    visits = [visit for visit in known.visits() if visit[1] >= since]
+    report.delay, report.visits = delay, len(visits)
+    for host, between in distances(visits).items():
+        report.shortest = min(report.shortest, *between, report.shortest)
+        report.hurried += [f"{host} after {gap:.2f} s" for gap in between if gap < TOLERANCE * delay]
+
+
 def chaos(
-    urls: Sequence[str],
+    known: Sites,
+    pages: int,
     folder: Path,
     browser: Path,
     *,
@@ -266,40 +271,43 @@ def chaos(
     disturbances: int,
     gap: float,
     seconds: float,
+    delay: float = 1.0,
     workers: int = 3,
     said: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """The whole of it; the report says whether it holds. Raises TimeoutError where the crawl does not end."""
+    urls = copies(known.urls, pages)
     report, mark = Report(pages=len(urls)), uuid.uuid4().hex
-    seeds = folder / "seeds.txt"
+    seeds, policy = folder / "seeds.txt", policy_file(urls, folder, delay)
     seeds.write_text("\n".join(urls) + "\n")
     environment = {"PAGESTATE_BROWSER": str(browser), MARK: mark}
     calm: list[Pages] = []
     for name in ("first", "second"):
         begun = time.monotonic()
-        calm.append(undisturbed(seeds, folder / name, environment))
+        calm.append(undisturbed(seeds, folder / name, policy, environment))
         report.seconds[f"{name} undisturbed"] = time.monotonic() - begun
         said(f"{name} undisturbed crawl: {report.seconds[f'{name} undisturbed']:.0f} s")
     changing = {key for key in calm[0] if calm[0][key] != calm[1][key]}
-    begun = time.monotonic()
-    fleet = Fleet(seeds, folder, str(browser), workers, mark)
+    begun, since = time.monotonic(), time.time()
+    fleet = Fleet(seeds, folder, policy, str(browser), workers, mark)
     try:
         disturb(fleet, report, seed, disturbances, gap, seconds)
         report.seconds["disturbed"] = time.monotonic() - begun
         for process in fleet.workers:
             process.end()
         with environment_of(fleet.s3.environment(fleet.s3.port)):
-            pages = look(open_store(fleet.store, reading=True), urls, report)
+            seen = look(open_store(fleet.store, reading=True), urls, report)
+        look_at_delays(known, since, delay, report)
     finally:
         fleet.close()
     with suppress(TimeoutError):
         wait_until(lambda: not left_of(mark), "what was started has ended", 30)
     report.left_processes = len(left_of(mark))
     report.changing = sorted(key for key, _ in changing)
-    report.outcomes = Counter(page.outcome for page in pages.values())
-    report.undisturbed_hash, report.hash = logical_hash(calm[0], changing), logical_hash(pages, changing)
-    for key in sorted(calm[0].keys() | pages.keys()):
-        one, other = calm[0].get(key), pages.get(key)
+    report.outcomes = Counter(page.outcome for page in seen.values())
+    report.undisturbed_hash, report.hash = logical_hash(calm[0], changing), logical_hash(seen, changing)
+    for key in sorted(calm[0].keys() | seen.keys()):
+        one, other = calm[0].get(key), seen.get(key)
         if one != other and (key not in changing or one is None or other is None or one.outcome != other.outcome):
             report.differing.append(f"{key[0]}: {one.outcome if one else None}, {other.outcome if other else None}")
     return report
@@ -311,6 +319,7 @@ def main() -> int:
     parser.add_argument("--disturbances", type=int, default=120)
     parser.add_argument("--gap", type=float, default=6.0, help="seconds between two of them, on average")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--delay", type=float, default=1.0, help="seconds between two pages of a host")
     parser.add_argument("--hours", type=float, default=6.0, help="after so long the crawl has failed")
     parser.add_argument("--example", action="store_true", help="the example site instead of the shared corpus")
     parser.add_argument("--keep", metavar="FOLDER", help="stores and logs go here and stay")
@@ -321,15 +330,16 @@ def main() -> int:
             folder.mkdir(parents=True)
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pagestate-chaos-")))
-        urls = copies(stack.enter_context(sites(given.example)), given.pages)
         report = chaos(
-            urls,
+            stack.enter_context(sites(given.example, folder)),
+            given.pages,
             folder,
             find_browser(os.environ.get("PAGESTATE_BROWSER", "")),
             seed=given.seed,
             disturbances=given.disturbances,
             gap=given.gap,
             seconds=given.hours * 3600,
+            delay=given.delay,
             said=lambda text: print(text, file=sys.stderr),
         )
     print("\n".join(report.lines()))

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from scheduler.example.server import ExampleSite
+from scheduler.example.server import serve_example
 
 
 def _loaded() -> ModuleType:
@@ -28,14 +28,14 @@ chaos = _loaded()
 
 
 @pytest.mark.browser
-def test_a_disturbed_crawl_is_the_undisturbed_one(
-    tmp_path: Path, browser_path: Path, example_site: ExampleSite
-) -> None:
+def test_a_disturbed_crawl_is_the_undisturbed_one(tmp_path: Path, browser_path: Path) -> None:
     if shutil.which("redis-server") is None:
         pytest.skip("no broker: redis-server is not installed; infra/servers.sh installs it")
-    report = chaos.chaos(
-        chaos.copies(example_site.urls, 36), tmp_path, browser_path, seed=1, disturbances=12, gap=3.0, seconds=900
-    )
+    with serve_example(ports=(0, 0)) as site:
+        report = chaos.chaos(
+            chaos.watched(site), 36, tmp_path, browser_path, seed=1, disturbances=12, gap=3.0, seconds=900, delay=0.5
+        )
     assert report.holds, "\n".join(report.lines())
     assert report.disturbances.total() >= 5, "\n".join(report.lines())
     assert report.changing == []
+    assert report.visits >= 36

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -163,20 +162,6 @@ def test_a_version_is_replaced_once(store):
     assert store.put_if_match("absent.json", b"three", tag) is None
     assert store.read("x.json") == b"two"
     assert list(store.list("")) == ["x.json"]
-
-
-def test_a_process_that_stood_still_knows_by_the_clock(store):
-    """Given one that is stopped (SIGSTOP) longer than a claim keeps, then no timer need have told it."""
-
-    async def run() -> None:
-        async with claimed(store, BATCH, "one", TIMES) as claim:
-            assert claim is not None
-            assert not claim.may_be_lost
-            time.sleep(TIMES.lost.total_seconds() + 0.05)  # noqa: ASYNC251 - the loop stands still
-            assert claim.may_be_lost
-            assert not claim.lost.is_set()
-
-    asyncio.run(run())
 
 
 def test_claims_are_found_without_a_listing_from_any_number_on(store):

@@ -65,8 +65,8 @@ def write_fuzz_pages(shared: Path, count: int, folder: Path) -> list[str]:
 
 
 @contextmanager
-def corpus_site(shared: Path, port: int = 8671) -> Iterator[dict[str, str]]:
-    """The real pages on loopback: name -> URL, the smallest first."""
+def corpus_site(shared: Path, port: int = 8671, log: Path | None = None) -> Iterator[dict[str, str]]:
+    """The real pages on loopback: name -> URL, the smallest first. `log` gets a JSON object for each request."""
     folder = shared / "corpus"
     entries = [json.loads(line) for line in (folder / "pages" / "manifest.jsonl").read_text().splitlines()]
     hosts = json.loads((folder / "pages" / "hosts.json").read_text())
@@ -78,7 +78,10 @@ def corpus_site(shared: Path, port: int = 8671) -> Iterator[dict[str, str]]:
                 other.bind(("127.0.0.1", 0))
                 port = other.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, str(folder / "serve.py"), str(folder / "pages"), "--port", str(port)],
+        [
+            *(sys.executable, str(folder / "serve.py"), str(folder / "pages"), "--port", str(port)),
+            *(["--log", str(log)] if log else []),
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

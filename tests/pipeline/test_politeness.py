@@ -98,12 +98,42 @@ async def test_a_page_given_up_while_it_waits_frees_its_place():
 async def test_a_page_whose_turn_comes_too_late_is_told_at_once(clock):
     """It neither waits nor moves the turn of the next page."""
     gate = HostGate(clock)
-    async with gate.entered("https://h.test/1", SLOW, until=102.0) as in_time:
-        assert in_time
-    async with gate.entered("https://h.test/2", SLOW, until=102.0) as in_time:
-        assert (in_time, clock.now) == (False, 100.0)
-    async with gate.entered("https://h.test/3", SLOW, until=104.0) as in_time:
-        assert (in_time, clock.now) == (True, 103.0)
+    async with gate.entered("https://h.test/1", SLOW, until=102.0) as turn:
+        assert turn is not None
+    async with gate.entered("https://h.test/2", SLOW, until=102.0) as turn:
+        assert (turn, clock.now) == (None, 100.0)
+    async with gate.entered("https://h.test/3", SLOW, until=104.0) as turn:
+        assert turn is not None
+        assert clock.now == 103.0
+
+
+async def test_a_navigation_that_began_late_moves_the_next_one(clock):
+    """A browser may take long to start: the delay is between navigations, not between the turns of their pages."""
+    gate, pace, begun = HostGate(clock), Pace(2, timedelta(seconds=3)), []
+    async with gate.entered("https://h.test/1", pace) as first:
+        assert first is not None
+        clock.now += 2.5
+        await first.come()
+        begun.append(clock.now)
+        async with gate.entered("https://h.test/2", pace) as second:
+            assert second is not None
+            await second.come()
+            begun.append(clock.now)
+            await second.come()
+            begun.append(clock.now)
+    async with gate.entered("https://h.test/3", pace):
+        begun.append(clock.now)
+    assert begun == [102.5, 105.5, 108.5, 111.5]
+
+
+async def test_what_another_process_may_have_visited_is_left_alone_for_the_delay(clock):
+    gate = HostGate(clock)
+    async with gate.entered("https://h.test/1", SLOW, since=99.0):
+        assert clock.now == 102.0
+    async with gate.entered("https://h.test/2", SLOW, until=106.0, since=104.0) as turn:
+        assert (turn, clock.now) == (None, 102.0)
+    async with gate.entered("http://127.0.0.1/", None, since=102.0):
+        assert clock.now == 102.0
 
 
 SECOND = timedelta(seconds=1)

@@ -10,7 +10,7 @@ import json
 import math
 import random
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ from scheduler.rounds import remaining
 from scheduler.seed_plan import seeds_for_plan
 from schemas.batch import Batch, PlannedPage
 from schemas.delivery import BatchReference
-from schemas.errors import PagestateError
+from schemas.errors import PageFailed, PagestateError
 from schemas.identifiers import attempt_id, page_id
 from schemas.marker import CommittedFile, Marker
 from schemas.records import PageRecord
@@ -288,7 +288,7 @@ class Worker:
             starts = []
             for number, page in enumerate(batch.pages):
                 host = host_of(page.url_key)
-                held = begun + scenario.host_delay if execution.is_second else begun
+                held = begun + scenario.host_delay if execution.follows else begun
                 start = max(begun + number // side_by_side * seconds, free.get(host, held))
                 free[host] = start + max(seconds, scenario.host_delay)
                 starts.append((start, host))
@@ -329,8 +329,16 @@ class _Capturer:
     async def crawl_delay(self, _: str) -> timedelta:
         return timedelta(0)
 
-    async def capture(self, batch: Batch, planned: PlannedPage, _: object) -> PageRecord:
+    async def capture(
+        self, batch: Batch, planned: PlannedPage, _: object, come: Callable[[], Awaitable[None]]
+    ) -> PageRecord:
         fleet = self._worker.fleet
+        # a browser makes its context
+        await asyncio.sleep(fleet.chance.uniform(0.05, 0.3))
+        try:
+            await come()
+        except PageFailed as failed:
+            return _record(batch, planned.url_key, failed.outcome)
         now, host = fleet.loop.time(), host_of(planned.url_key)
         fleet.seen.started[planned.url_key] += 1
         fleet.seen.page_starts(self._execution.attempt, batch.lane, host, now, fleet.scenario.host_delay)

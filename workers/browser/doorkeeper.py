@@ -23,6 +23,9 @@ STORAGE_WORLD: Final = "pagestate-storage"
 Judge = Callable[[str], Awaitable[PageFailed | None]]
 """Tells by a URL key why a document may not be fetched; None where it may."""
 
+Turn = Callable[[], Awaitable[None]]
+"""Returns when the page's host may be asked for the document. Raises PageFailed where it must not be any more."""
+
 _STORAGE_SCRIPT: Final = """(() => {
   const items = (%s)[location.origin];
   if (items) for (const [name, value] of Object.entries(items)) localStorage.setItem(name, value);
@@ -35,16 +38,24 @@ class Doorkeeper:
 
     first         URL key of the page, which has its permission already
     credentials   what its site is shown; other sites never are, wherever the page leads or what it loads
+    turn          awaited before the first document is asked for
     """
 
     def __init__(
-        self, session: PageSession, first: str, judge: Judge, policy: Policy, credentials: Credentials | None
+        self,
+        session: PageSession,
+        first: str,
+        judge: Judge,
+        policy: Policy,
+        credentials: Credentials | None,
+        turn: Turn | None = None,
     ) -> None:
         self._session = session
         self._first = first
         self._judge = judge
         self._policy = policy
         self._credentials = credentials
+        self._turn = turn
         self._judging: set[asyncio.Task[None]] = set()
         self._way: set[str] = set()
         """Requests of the page's own navigation, from hop to hop; what a script asks for later is not among them."""
@@ -93,12 +104,26 @@ class Doorkeeper:
         if is_first or event.get("redirectedRequestId") in self._way:
             self._way.add(event["requestId"])
         self.last_document = event["request"]["url"]
-        if is_first and self.last_document == self._first:
+        is_asked_for = is_first and self.last_document == self._first
+        if is_asked_for and self._turn is None:
             self._let_through(event)
             return
-        task = asyncio.ensure_future(self._judged(event))
+        turn = self._turn if is_first else None
+        task = asyncio.ensure_future(self._decided(event, turn, is_permitted=is_asked_for))
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
+
+    async def _decided(self, event: dict[str, Any], turn: Turn | None, *, is_permitted: bool) -> None:
+        if turn is not None:
+            try:
+                await turn()
+            except PageFailed as failed:
+                self._refuse(event, failed)
+                return
+        if is_permitted:
+            self._let_through(event)
+        else:
+            await self._judged(event)
 
     async def _judged(self, event: dict[str, Any]) -> None:
         try:

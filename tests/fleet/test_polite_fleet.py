@@ -41,7 +41,7 @@ def test_the_delay_of_a_host_holds_from_worker_to_worker(tmp_path, browser_path,
     engines = [EngineThread(run, lambda: browser_path, FolderStore.for_run, ClaimTimes()) for _ in range(2)]
     try:
         for engine, batch in zip(cycle(engines), batches, strict=False):
-            assert engine.capture(BatchReference(store.where, 0, batch.batch_id)).result == "won"
+            assert engine.capture(BatchReference.to(store.where, batch)).result == "won"
     finally:
         for engine in engines:
             engine.close()

@@ -7,10 +7,9 @@ botocore has repeated. Every request is counted, takes simulated time, and may f
 from __future__ import annotations
 
 import asyncio
-import bisect
 import random
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -60,8 +59,7 @@ class Bucket:
     overwritten: list[str] = field(default_factory=list)
     """Markers that were written a second time: what no client of ours may bring about."""
     tag: int = 0
-    _names: list[str] = field(default_factory=list)
-    _sorted: bool = True
+    _folders: defaultdict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
 
     def get(self, key: str) -> tuple[bytes, int] | None:
         """A file and its tag."""
@@ -87,26 +85,29 @@ class Bucket:
         if key in self.files and key.startswith("commits/"):
             self.overwritten.append(key)
         if key not in self.files:
-            self._names.append(key)
-            self._sorted = False
+            self._folders[folder_of(key)][key] = None
         self.files[key] = (b"z" + zlib.compress(data, 1) if len(data) > _LARGE else b" " + data), self.tag
         return self.tag
 
     def delete(self, key: str) -> None:
         """Remove a file."""
-        self.files.pop(key, None)
+        if self.files.pop(key, None) is not None:
+            del self._folders[folder_of(key)][key]
 
     def names(self, prefix: str) -> list[str]:
         """The files under a prefix, sorted."""
         if prefix.startswith("plan/"):
             paths = sorted((self.folder / "plan").rglob("*.parquet"))
             return [name for path in paths if (name := path.relative_to(self.folder).as_posix()).startswith(prefix)]
-        if not self._sorted:
-            self._names = sorted(self.files)
-            self._sorted = True
-        start = bisect.bisect_left(self._names, prefix)
-        end = bisect.bisect_left(self._names, prefix + "\U0010ffff")
-        return [name for name in self._names[start:end] if name in self.files]
+        # most listings are of one folder, which holds a few files
+        own = self._folders.get(prefix)
+        folders = [own] if own else [names for folder, names in self._folders.items() if folder.startswith(prefix)]
+        return sorted(name for names in folders for name in names)
+
+
+def folder_of(key: str) -> str:
+    """The path of a file's folder, with a slash at its end."""
+    return key[: key.rfind("/") + 1]
 
 
 def kind_of(key: str) -> str:

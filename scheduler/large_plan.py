@@ -44,9 +44,10 @@ def plan_large(
     settings: CrawlSettings,
     memory_mb: int = MEMORY_MB,
 ) -> int:
-    """Plan the pages that a round does not hold yet, store that, and say how many batches were added.
+    """Plan the seeds that a round does not hold yet, store that, and say how many batches were added.
 
-    The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Raises StoreError.
+    The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Depth and tries, of
+    which seeds have none, are not kept. Raises StoreError.
     """
     with gathered(pages, memory_mb) as on_disk:
         return on_disk.plan(store, crawl, round_number, settings)
@@ -65,7 +66,7 @@ def gathered(pages: Iterable[PlannedPage], memory_mb: int = MEMORY_MB) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class GatheredPages:
-    """Pages in a file of this machine's disk."""
+    """Seeds in a file of this machine's disk."""
 
     _database: duckdb.DuckDBPyConnection
 

@@ -246,5 +246,8 @@ PLAN = pa.schema(
         _required("url_key", _TEXT),
         _required("seed", _TEXT),
         _required("profiles", pa.list_(pa.field("item", _TEXT, nullable=False))),  # those it lacks; none is all
+        # null in a plan of before version 4
+        pa.field("depth", pa.int32()),  # links that lead to it from a seed
+        pa.field("tries", pa.int32()),  # earlier rounds in which it failed for a time
     ]
 ).with_metadata({"table": "plan", "schema_version": str(SCHEMA_VERSION)})

@@ -67,7 +67,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.IntRange(0, MAX_RETRIES),
                 default=0,
                 show_default=True,
-                help="Rounds in which pages that failed for a time are tried again, with pauses between.",
+                help="How often a page that failed for a time is tried again, in a later round.",
             ),
             click.option(
                 "--retry-pause",
@@ -75,7 +75,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default=30.0,
                 show_default=True,
                 metavar="SECONDS",
-                help="Before the first of these rounds; twice as long before each further one.",
+                help="Before a page's first such round; twice as long before each further one, up to 10 min.",
             ),
             click.option(
                 "--resend-after",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -14,16 +16,16 @@ import click
 from scheduler.cli.engine_options import EngineGiven
 from scheduler.fleet import FleetTimes, run_fleet
 from scheduler.local import run_local
-from scheduler.rounds import DEFERRED, next_round, remaining
+from scheduler.pauses import Idleness, pause_seconds
+from scheduler.rounds import next_round, remaining
 from schemas.batch import Batch
 from schemas.delivery import DeliverySettings
 from schemas.errors import PagestateError, SettingError
-from schemas.outcomes import RETRYABLE_OUTCOMES, Outcome
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, PageDone
 from workers.browser.find import check_starts, find_browser
 from workers.engine import EngineLoop
-from workers.store import FolderStore, ObjectStore, locked, outcomes_by_round
+from workers.store import FolderStore, ObjectStore, committed_batch_ids, locked
 
 RunLanes: TypeAlias = Callable[
     [
@@ -35,8 +37,6 @@ RunLanes: TypeAlias = Callable[
     Any,
 ]
 """Runs the lanes of a round to their end or to the stop, telling of pages and batches on the way."""
-LONGEST_PAUSE_SECONDS = 600.0
-"""Before a round that tries failed pages again, however many there were."""
 
 
 @contextmanager
@@ -104,6 +104,13 @@ def run_rounds(
         stop = asyncio.Event()
         _stop_on_signals(stop)
         number = 0
+        idle = Idleness()
+        outcomes: Counter[str] = Counter()
+
+        def told(batch: BatchDone) -> None:
+            outcomes.update(batch.outcomes)
+            progress.batch_done(batch)
+
         while not stop.is_set():
             lanes: dict[int, list[Batch]] = remaining(store, number)
             batches = [batch for of_lane in lanes.values() for batch in of_lane]
@@ -111,15 +118,26 @@ def run_rounds(
                 number, sum(len(page.looks(settings.profiles)) for batch in batches for page in batch.pages)
             )
             if lanes:
-                await engine(lanes, stop, progress.page_done, progress.batch_done)
+                await engine(lanes, stop, progress.page_done, told)
+                idle.note(outcomes)
+                outcomes.clear()
             if remaining(store, number):
                 return True
             # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
-            if not next_round(store, crawl, number, settings, _taken_up(number, given.retries)):
+            following = next_round(store, crawl, number, settings, given.retries)
+            if not following:
                 return False
-            failed = outcomes_by_round(store).get(number, {}).keys() & (RETRYABLE_OUTCOMES - DEFERRED)
-            if number < given.retries and failed:
-                await _pause(given.retry_pause * 2**number, stop)
+            if idle.is_over:
+                click.echo(
+                    f"pagestate: the last {idle.rounds} rounds captured nothing: hosts ask to be left alone; the same"
+                    " command tries the pages that are left again.",
+                    err=True,
+                )
+                return False
+            times = max(idle.rounds, *(page.tries for batch in following for page in batch.pages))
+            # a round that has begun was waited for
+            if times and not committed_batch_ids(store, number + 1):
+                await _pause(pause_seconds(given.retry_pause, times, random.random()), stop)
             number += 1
         return True
 
@@ -139,14 +157,8 @@ def run_rounds(
         raise
 
 
-def _taken_up(number: int, retries: int) -> frozenset[Outcome]:
-    """The outcomes of a round that the next one takes up: while there are retries left, all that may end otherwise."""
-    return RETRYABLE_OUTCOMES if number < retries else DEFERRED
-
-
 async def _pause(seconds: float, stop: asyncio.Event) -> None:
-    seconds = min(LONGEST_PAUSE_SECONDS, seconds)
-    click.echo(f"pagestate: pages that failed are tried again in {seconds:g} s", err=True)
+    click.echo(f"pagestate: pages that failed or were put off are tried again in {seconds:.1f} s", err=True)
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 

@@ -8,7 +8,15 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
+from workers.store.plan import (
+    batches_of_lane,
+    planned_batch,
+    planned_pages,
+    planned_rounds,
+    read_plan,
+    store_plan,
+    tries_of,
+)
 from workers.store.reading import (
     check_screenshot,
     committed_batch_ids,
@@ -61,6 +69,7 @@ __all__ = [
     "stages_of",
     "store_plan",
     "table_of",
+    "tries_of",
     "verify_markers",
     "write_parquet",
 ]

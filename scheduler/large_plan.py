@@ -59,7 +59,7 @@ def gathered(pages: Iterable[PlannedPage], memory_mb: int = MEMORY_MB) -> Iterat
 
     Nothing of a store is read or written for that.
     """
-    with _database(memory_mb) as database:
+    with plan_database(memory_mb) as database:
         _load(database, pages)
         yield GatheredPages(database)
 
@@ -92,7 +92,8 @@ class GatheredPages:
 
 
 @contextmanager
-def _database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def plan_database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database on this machine's disk, gone afterwards. Raises StoreError where the disk refuses."""
     folder = Path(tempfile.mkdtemp(prefix="pagestate-plan-"))
     try:
         with duckdb.connect(str(folder / "plan.duckdb")) as database:
@@ -122,7 +123,7 @@ def _load(database: duckdb.DuckDBPyConnection, pages: Iterable[PlannedPage]) -> 
             "profiles": pa.array([list(page.profiles) for page in chunk], pa.list_(pa.string())),
             "host": pa.array(list(map(host_of, keys))),
         }
-        _insert(database, "given", pa.table(columns))
+        insert_rows(database, "given", pa.table(columns))
 
 
 def _load_existing(database: duckdb.DuckDBPyConnection, store: ObjectStore, round_number: int) -> dict[int, int]:
@@ -130,7 +131,7 @@ def _load_existing(database: duckdb.DuckDBPyConnection, store: ObjectStore, roun
     database.execute("CREATE TABLE existing (url_key VARCHAR)")
     following: dict[int, int] = {}
     for table in planned_pages(store, round_number, ["url_key", "lane", "sequence"]):
-        _insert(database, "existing", table.select(["url_key"]))
+        insert_rows(database, "existing", table.select(["url_key"]))
         last = table.group_by("lane").aggregate([("sequence", "max")])
         lanes: list[int] = last["lane"].to_pylist()  # type: ignore[assignment]  # a required column
         sequences: list[int] = last["sequence_max"].to_pylist()  # type: ignore[assignment]  # likewise
@@ -149,7 +150,7 @@ def _number_hosts(database: duckdb.DuckDBPyConnection, lanes: int) -> None:
         pa.array(range(len(hosts)), pa.int32()),
         pa.array(lanes_of, pa.int32()),
     ]
-    _insert(database, "hosts", pa.table(columns, names=["host", "number", "lane"]))
+    insert_rows(database, "hosts", pa.table(columns, names=["host", "number", "lane"]))
 
 
 def _rank(database: duckdb.DuckDBPyConnection) -> None:
@@ -215,7 +216,8 @@ def _batches(
         yield made()
 
 
-def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+def insert_rows(database: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    """Adds rows to a table of the same columns."""
     database.register("rows_to_insert", rows)
     database.execute(f"INSERT INTO {table} SELECT * FROM rows_to_insert")
     database.unregister("rows_to_insert")

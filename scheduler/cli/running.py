@@ -14,13 +14,18 @@ from typing import Any, TypeAlias
 import click
 
 from scheduler.cli.engine_options import EngineGiven
+from scheduler.cli.follow_options import tell_links
 from scheduler.fleet import FleetTimes, run_fleet
+from scheduler.follow_rules import FollowSettings
+from scheduler.following import Follow, StoppedPlanning, next_round_following
+from scheduler.links_found import LinksFound
 from scheduler.local import run_local
 from scheduler.pauses import Idleness, pause_seconds
-from scheduler.rounds import next_round, remaining
+from scheduler.rounds import remaining
 from schemas.batch import Batch
 from schemas.delivery import DeliverySettings
 from schemas.errors import PagestateError, SettingError
+from schemas.policy import Policy
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, PageDone
 from workers.browser.find import check_starts, find_browser
@@ -96,7 +101,14 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
 
 
 def run_rounds(
-    store: ObjectStore, crawl: str, settings: CrawlSettings, engine: RunLanes, given: EngineGiven, progress: Any
+    store: ObjectStore,
+    crawl: str,
+    settings: CrawlSettings,
+    policy: Policy,
+    engine: RunLanes,
+    given: EngineGiven,
+    links: FollowSettings,
+    progress: Any,
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
 
@@ -105,6 +117,7 @@ def run_rounds(
         _stop_on_signals(stop)
         number = 0
         idle = Idleness()
+        follow = Follow(links, policy, stop.is_set, _tell)
         outcomes: Counter[str] = Counter()
 
         def told(batch: BatchDone) -> None:
@@ -124,7 +137,13 @@ def run_rounds(
             if remaining(store, number):
                 return True
             # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
-            following = next_round(store, crawl, number, settings, given.retries)
+            try:
+                # the loop goes on listening to signals
+                following = await asyncio.to_thread(
+                    next_round_following, store, crawl, number, settings, given.retries, follow
+                )
+            except StoppedPlanning:
+                return True
             if not following:
                 return False
             if idle.is_over:
@@ -155,6 +174,10 @@ def run_rounds(
         if isinstance(first, PagestateError):
             raise first from group
         raise
+
+
+def _tell(found: LinksFound) -> None:
+    click.echo(f"pagestate: {tell_links(found)}", err=True)
 
 
 async def _pause(seconds: float, stop: asyncio.Event) -> None:

@@ -18,6 +18,7 @@ from workers.store.plan import (
     tries_of,
 )
 from workers.store.reading import (
+    captured_documents,
     check_screenshot,
     committed_batch_ids,
     find_pages,
@@ -41,6 +42,7 @@ __all__ = [
     "FolderStore",
     "ObjectStore",
     "batches_of_lane",
+    "captured_documents",
     "check_crawl",
     "check_screenshot",
     "commit_batch",

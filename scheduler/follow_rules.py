@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -133,7 +134,9 @@ class Seen(NamedTuple):
 PLANNED_BEFORE, PLANNED_NOW, NOT_PLANNED = range(3)
 
 
+@lru_cache(maxsize=65_536)
 def _groups(key: str) -> tuple[str, str, str, int, str]:
+    # the links that every page of a site has come back batch after batch
     path = _path(key)
     return host_of(key), _DIGITS.sub("0", path), path, len(key), key
 

@@ -53,7 +53,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
     if given.engine == "celery":
         from workers.broker import Broker
 
-        with Broker(DeliverySettings(given.broker)) as broker:
+        with Broker(DeliverySettings(given.broker), given.priority) as broker:
             broker.check()
 
             async def on_workers(

@@ -24,6 +24,7 @@ from schemas.errors import BrokerError, SettingError
 from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from workers.broker import Broker
+from workers.queues import queue_names
 from workers.store import FolderStore, ObjectStore, markers, open_crawl, open_store, read_table, verify_markers
 from workers.store.layout import marker_path
 
@@ -36,7 +37,8 @@ def broker_url(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue(f"{request.param}_url")
     with Broker(DeliverySettings(url)) as broker, broker._connection() as connection:
         broker.waiting()  # makes the queue
-        broker._app.amqp.queues["pagestate"](connection.default_channel).purge()
+        for name in queue_names(broker._app):
+            broker._app.amqp.queues[name](connection.default_channel).purge()
     return url
 
 
@@ -238,7 +240,7 @@ class ComesBack:
         self.sends = 0
         self._commit, self._away = commit, away
 
-    def send(self, reference: BatchReference) -> None:
+    def send(self, reference: BatchReference, *, urgent: bool = False) -> None:
         self.sends += 1
         if self.sends <= self._away:
             raise BrokerError("It is away.")

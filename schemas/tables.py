@@ -35,7 +35,7 @@ _IDENTITY: list[pa.Field[Any]] = [
 LISTINGS = pa.schema(
     [
         *_IDENTITY,
-        _required("seed", _TEXT),  # as given, without userinfo
+        _required("seed", _TEXT),  # as given, without userinfo; of a page that a link led to its URL key
         _required("host", _TEXT),
         _required("site", _TEXT),
         _required("lane", pa.int32()),

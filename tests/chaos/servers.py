@@ -155,11 +155,12 @@ class Wire:
     def __init__(self, target: int) -> None:
         self._target = target
         self._ends: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._carrying: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        server = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result()
-        self.port: int = server.sockets[0].getsockname()[1]
+        self._ready.wait()
 
     def cut(self) -> int:
         """Breaks off every connection, whatever is under way; how many there were."""
@@ -167,12 +168,19 @@ class Wire:
 
     def close(self) -> None:
         """Ends the wire's thread."""
-        self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
-    async def _serve(self) -> asyncio.Server:
-        return await asyncio.start_server(self._carry, "127.0.0.1", 0)
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        async with server:
+            await self._over.wait()
+            server.close()
+            await self._cut()
+            await asyncio.gather(*self._carrying, return_exceptions=True)
 
     async def _cut(self) -> int:
         ends = list(self._ends)
@@ -181,6 +189,10 @@ class Wire:
         return len(ends) // 2
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
         try:
             from_target, to_target = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:

@@ -26,6 +26,12 @@ from workers.fetching import Fetcher, FetchFailed
 ONE = EgressRules(allow=(ipaddress.ip_network("127.0.0.1/32"),))
 
 
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No browser of another run has its debugging port at a server of these tests."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 class Server:
     """A server that notes who came, and answers with what it was sent, twice."""
 

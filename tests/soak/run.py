@@ -61,12 +61,12 @@ class Crawl:
     driver: list[int] = field(default_factory=list)
 
     def slope_kb(self) -> float:
-        """By so much the memory of our processes grows with a page, in KB; the browser's driver apart."""
-        return _slope_kb(self.python)
+        """By so much the memory of our processes grows with a page, in KB: Python and the driver, the browser apart."""
+        return _slope_kb([ours + driver for ours, driver in zip(self.python, self.driver, strict=True)])
 
-    def driver_slope_kb(self) -> float:
-        """That of the driver, which is replaced with its browser every so many pages."""
-        return _slope_kb(self.driver)
+    def python_slope_kb(self) -> float:
+        """That of Python alone; the driver is replaced with its browser every so many pages."""
+        return _slope_kb(self.python)
 
     def wrong(self) -> list[str]:
         """In words, whatever should not be."""
@@ -216,7 +216,7 @@ def report(name: str, crawl: Crawl) -> None:
         + ", ".join(f"{o} {n}" for o, n in crawl.outcomes.most_common())
     )
     if crawl.python:
-        print(f"{'pages':>8}{'our processes, MB':>20}{'the driver, MB':>17}")
+        print(f"{'pages':>8}{'Python, MB':>20}{'the driver, MB':>17}")
         for at in sorted({*range(0, len(crawl.python), max(1, len(crawl.python) // 8)), len(crawl.python) - 1}):
             print(f"{at + 1:8}{crawl.python[at] / 2**20:20.1f}{crawl.driver[at] / 2**20:17.1f}")
     for line in crawl.wrong():
@@ -242,7 +242,7 @@ def main() -> int:
     slope = whole.slope_kb()
     pages = min(SLOPE_PAGES, len(whole.python) // 2)
     print(f"memory of our processes over the last {pages} pages: {slope:+.1f} KB a page (limit {SLOPE_LIMIT_KB:g})")
-    print(f"and of the driver, which is replaced with its browser: {whole.driver_slope_kb():+.1f} KB a page")
+    print(f"without the driver, which is replaced with its browser: {whole.python_slope_kb():+.1f} KB a page")
     if pages < SLOPE_PAGES:
         print(f"which says little: {2 * SLOPE_PAGES} pages and more are judged")
     elif slope >= SLOPE_LIMIT_KB:

@@ -41,5 +41,6 @@ def test_what_is_left_behind_is_seen(tmp_path: Path):
     """The soak itself can fail: a process with the mark, a folder, a URL without a row."""
     crawl = soak.Crawl(2, ended="0", processes=["chromium"], folders=["pagestate-x"], problems=["1 URLs have no row"])
     assert crawl.wrong() == ["still running: chromium", "left behind: pagestate-x", "1 URLs have no row"]
-    crawl.python, crawl.driver = [1024 * 50 * n for n in range(100)], [0] * 100
-    assert crawl.slope_kb() == pytest.approx(50.0)
+    crawl.python, crawl.driver = [1024 * 50 * n for n in range(100)], [1024 * 5 * n for n in range(100)]
+    assert crawl.slope_kb() == pytest.approx(55.0)
+    assert crawl.python_slope_kb() == pytest.approx(50.0)

@@ -8,8 +8,17 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import batches_of_lane, planned_batch, planned_pages, planned_rounds, read_plan, store_plan
+from workers.store.plan import (
+    batches_of_lane,
+    planned_batch,
+    planned_pages,
+    planned_rounds,
+    read_plan,
+    store_plan,
+    tries_of,
+)
 from workers.store.reading import (
+    captured_documents,
     check_screenshot,
     committed_batch_ids,
     find_pages,
@@ -33,6 +42,7 @@ __all__ = [
     "FolderStore",
     "ObjectStore",
     "batches_of_lane",
+    "captured_documents",
     "check_crawl",
     "check_screenshot",
     "commit_batch",
@@ -61,6 +71,7 @@ __all__ = [
     "stages_of",
     "store_plan",
     "table_of",
+    "tries_of",
     "verify_markers",
     "write_parquet",
 ]

@@ -12,6 +12,7 @@ PLANS: Final = "plan/"
 CLAIMS: Final = "claims/"
 JOURNALS: Final = "journal/"
 QUARANTINE: Final = "quarantine/"
+LINKS: Final = "links/"
 
 
 def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
@@ -67,6 +68,11 @@ def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
 def quarantine_path(round_number: int, page_id: str) -> str:
     """What is needed to look at a quarantined page elsewhere."""
     return f"{QUARANTINE}{round_number}/{page_id}.json"
+
+
+def links_path(round_number: int, digest: str) -> str:
+    """What became of the links that were found in a round, named by what they were found in and followed by."""
+    return f"{LINKS}{round_number}/{digest}.json"
 
 
 def robots_of_host(host_hash: str) -> str:

@@ -91,6 +91,11 @@ def planned_pages(store: ObjectStore, round_number: int, columns: Sequence[str])
         yield read_parquet([path], PLAN, filesystem=store.arrow(), where=store.where, columns=columns)
 
 
+def tries_of(stored: int | None, round_number: int) -> int:
+    """How often a page has failed; in a plan that does not say so it may have been in every round before."""
+    return round_number if stored is None else stored
+
+
 def _parts(store: ObjectStore, round_number: int) -> list[str]:
     return [path for path in store.list(plan_of_round(round_number)) if _PART.fullmatch(path)]
 
@@ -122,7 +127,13 @@ def _planned(columns: dict[str, list[Any]], start: int, end: int, where: str) ->
         sequence=columns["sequence"][start],
         batch_id=columns["batch_id"][start],
         pages=tuple(
-            PlannedPage(columns["url_key"][row], columns["seed"][row], tuple(columns["profiles"][row] or ()))
+            PlannedPage(
+                columns["url_key"][row],
+                columns["seed"][row],
+                tuple(columns["profiles"][row] or ()),
+                columns["depth"][row] or 0,
+                tries_of(columns["tries"][row], columns["round"][row]),
+            )
             for row in range(start, end)
         ),
     )
@@ -145,6 +156,8 @@ def _table(batches: Sequence[Batch]) -> pa.Table:
         [page.url_key for _, _, page in pages],
         [page.seed for _, _, page in pages],
         [list(page.profiles) for _, _, page in pages],
+        [page.depth for _, _, page in pages],
+        [page.tries for _, _, page in pages],
     ]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, PLAN, strict=True)]
     return pa.Table.from_arrays(arrays, schema=PLAN)

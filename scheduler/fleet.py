@@ -32,8 +32,8 @@ WINDOW = 64
 class Sender(Protocol):
     """What the scheduler asks of a broker; both raise BrokerError."""
 
-    def send(self, reference: BatchReference) -> None:
-        """Sends a batch."""
+    def send(self, reference: BatchReference, *, urgent: bool = False) -> None:
+        """Sends a batch, `urgent` before those of other priorities."""
 
     def waiting(self) -> int:
         """Messages that no worker has in hand."""
@@ -46,15 +46,20 @@ class FleetTimes:
     poll: timedelta = timedelta(seconds=2)
     stall: timedelta = timedelta(seconds=45)
     """Longer than a claim takes to lapse: a batch whose claim is renewed is not sent again."""
+    longest_wait: timedelta = timedelta(minutes=10)
+    """A lane that stands still for so long while others are served is sent as urgent, after twice as long again."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A lane in flight: its first batch that is not committed, and those after it; `since` it last moved."""
+    """A lane in flight: its first batch that is not committed, and those after it; `moved` when it last did, `since`
+    when it was last looked at for that; `urged` how often it was sent as urgent meanwhile."""
 
     first: BatchReference | None
     rest: Iterator[BatchReference]
     since: float
+    moved: float
+    urged: int = 0
     sent: bool = False
     seen: tuple[int, str] | None = None
 
@@ -77,8 +82,8 @@ async def run_fleet(
     away = False
     while (waiting or active) and not stop.is_set():
         while waiting and len(active) < window:
-            references = waiting.pop().references(store.where)
-            active.append(_Lane(next(references, None), references, time.monotonic()))
+            now, references = time.monotonic(), waiting.pop().references(store.where)
+            active.append(_Lane(next(references, None), references, now, now))
         try:
             for lane in active:
                 await asyncio.to_thread(_look_after, store, sender, lane, batch_done, times)
@@ -109,7 +114,8 @@ def _advance(store: ObjectStore, lane: _Lane, batch_done: Callable[[BatchDone], 
         moved = moved or version != lane.seen
         lane.seen = version
     if moved:
-        lane.since = time.monotonic()
+        lane.since = lane.moved = time.monotonic()
+        lane.urged = 0
     return moved
 
 
@@ -123,8 +129,11 @@ def _look_after(
     stalled = not moved and time.monotonic() - lane.since >= times.stall.total_seconds()
     if stalled:
         lane.since = time.monotonic()
-    if not lane.sent or (stalled and sender.waiting() == 0):
+    # crawls of a higher priority may keep workers for ever, and the message may be lost while theirs are not
+    overdue = time.monotonic() - lane.moved >= times.longest_wait.total_seconds() * 2**lane.urged
+    if not lane.sent or overdue or (stalled and sender.waiting() == 0):
         # a send that fails is made up for when the broker is back
         lane.sent = False
-        sender.send(lane.first)
+        sender.send(lane.first, urgent=overdue)
         lane.sent = True
+        lane.urged += overdue

@@ -25,7 +25,7 @@ from schemas.errors import StoreError
 from schemas.identifiers import batch_id, lane_of
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of
-from workers.store import ObjectStore, StoredPlan, store_plan
+from workers.store import ObjectStore, planned_pages, store_plan
 
 CHUNK: Final = 100_000
 PART_PAGES: Final = 500_000
@@ -44,9 +44,10 @@ def plan_large(
     settings: CrawlSettings,
     memory_mb: int = MEMORY_MB,
 ) -> int:
-    """Plan the pages that a round does not hold yet, store that, and say how many batches were added.
+    """Plan the seeds that a round does not hold yet, store that, and say how many batches were added.
 
-    The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Raises StoreError.
+    The order of `pages` does not matter; of two with one key the one with the smaller seed counts. Depth and tries, of
+    which seeds have none, are not kept. Raises StoreError.
     """
     with gathered(pages, memory_mb) as on_disk:
         return on_disk.plan(store, crawl, round_number, settings)
@@ -58,14 +59,14 @@ def gathered(pages: Iterable[PlannedPage], memory_mb: int = MEMORY_MB) -> Iterat
 
     Nothing of a store is read or written for that.
     """
-    with _database(memory_mb) as database:
+    with plan_database(memory_mb) as database:
         _load(database, pages)
         yield GatheredPages(database)
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredPages:
-    """Pages in a file of this machine's disk."""
+    """Seeds in a file of this machine's disk."""
 
     _database: duckdb.DuckDBPyConnection
 
@@ -91,7 +92,8 @@ class GatheredPages:
 
 
 @contextmanager
-def _database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def plan_database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database on this machine's disk, gone afterwards. Raises StoreError where the disk refuses."""
     folder = Path(tempfile.mkdtemp(prefix="pagestate-plan-"))
     try:
         with duckdb.connect(str(folder / "plan.duckdb")) as database:
@@ -121,15 +123,15 @@ def _load(database: duckdb.DuckDBPyConnection, pages: Iterable[PlannedPage]) -> 
             "profiles": pa.array([list(page.profiles) for page in chunk], pa.list_(pa.string())),
             "host": pa.array(list(map(host_of, keys))),
         }
-        _insert(database, "given", pa.table(columns))
+        insert_rows(database, "given", pa.table(columns))
 
 
 def _load_existing(database: duckdb.DuckDBPyConnection, store: ObjectStore, round_number: int) -> dict[int, int]:
     """What the round holds already goes into the table `existing`; the next free sequence of each lane."""
     database.execute("CREATE TABLE existing (url_key VARCHAR)")
     following: dict[int, int] = {}
-    for table in StoredPlan(store, round_number).pages(["url_key", "lane", "sequence"]):
-        _insert(database, "existing", table.select(["url_key"]))
+    for table in planned_pages(store, round_number, ["url_key", "lane", "sequence"]):
+        insert_rows(database, "existing", table.select(["url_key"]))
         last = table.group_by("lane").aggregate([("sequence", "max")])
         lanes: list[int] = last["lane"].to_pylist()  # type: ignore[assignment]  # a required column
         sequences: list[int] = last["sequence_max"].to_pylist()  # type: ignore[assignment]  # likewise
@@ -148,7 +150,7 @@ def _number_hosts(database: duckdb.DuckDBPyConnection, lanes: int) -> None:
         pa.array(range(len(hosts)), pa.int32()),
         pa.array(lanes_of, pa.int32()),
     ]
-    _insert(database, "hosts", pa.table(columns, names=["host", "number", "lane"]))
+    insert_rows(database, "hosts", pa.table(columns, names=["host", "number", "lane"]))
 
 
 def _rank(database: duckdb.DuckDBPyConnection) -> None:
@@ -214,7 +216,8 @@ def _batches(
         yield made()
 
 
-def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+def insert_rows(database: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    """Adds rows to a table of the same columns."""
     database.register("rows_to_insert", rows)
     database.execute(f"INSERT INTO {table} SELECT * FROM rows_to_insert")
     database.unregister("rows_to_insert")

@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.plan import plan
 from schemas.batch import Batch, PlannedPage
 from schemas.delivery import BatchReference
-from schemas.errors import StoreDamaged
+from schemas.errors import StoreDamaged, StoreError
 from schemas.settings import CrawlSettings
 from workers.store import (
     ObjectStore,
@@ -44,6 +44,16 @@ def check_plan_is_there(store: ObjectStore, round_number: int) -> None:
         raise StoreDamaged(
             f"The store {store.where} has commits of round {round_number} but not its plan; restore the plan from a"
             " copy or choose another --store."
+        )
+
+
+def check_is_committed(store: ObjectStore, round_number: int) -> None:
+    """Raises StoreError while a batch of a round is not committed."""
+    left = sum(map(len, remaining(store, round_number).values()))
+    if left:
+        raise StoreError(
+            f"Round {round_number} in {store.where} has {left} batches that are not committed;"
+            " run the crawl again to finish it before the next round is planned."
         )
 
 

@@ -14,11 +14,15 @@ class PlannedPage:
     """One URL of a batch: its key, the seed as it was given (without userinfo), and the profiles that it still lacks.
 
     No profiles means all of the crawl's.
+    depth   links that lead to it from a seed; a seed has 0
+    tries   earlier rounds in which it failed for a time
     """
 
     url_key: str
     seed: str
     profiles: tuple[str, ...] = ()
+    depth: int = 0
+    tries: int = 0
 
     def looks(self, profiles: Sequence[Profile]) -> list[Profile]:
         """Those of a crawl's profiles that the page is to be captured under."""

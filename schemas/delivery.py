@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.batch import Batch
@@ -22,6 +22,15 @@ MESSAGE_VERSION: Final = 2
 BROKER_PORTS: Final = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671}
 """The schemes of brokers that redeliver the message of a lost worker, with their ports; kombu knows others, which do
 not."""
+
+
+Priority: TypeAlias = Literal["low", "normal", "high"]
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
+DEFAULT_PRIORITY: Final[Priority] = "normal"
+PRIORITY_HEADER: Final = "pagestate_priority"
+"""A header of the message and no part of the reference, since earlier versions refuse a reference with more in it."""
+_ORDERED: Final = ("amqp", "amqps")
+"""The brokers that put a higher number first; for kombu's Redis 0 is first, and a message without a number has 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,25 @@ def broker_name(broker: str) -> str:
     parts = _broker_parts(broker)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def orders_by_queue(broker: str) -> bool:
+    """Whether priorities hold only in a queue that was declared for them."""
+    return urlsplit(broker).scheme in _ORDERED
+
+
+def message_priority(broker: str, priority: Priority) -> int:
+    """The number by which a broker orders the messages of crawls of this priority.
+
+    With Redis it is one of kombu's four steps (0, 3, 6, 9), which workers of all versions look at in this order.
+    """
+    place = PRIORITIES.index(priority)
+    return place + 1 if orders_by_queue(broker) else 3 * (len(PRIORITIES) - 1 - place)
+
+
+def priority_of(header: object) -> Priority:
+    """The priority in a message's header; of a message without one, as earlier versions send it, the default."""
+    return next((priority for priority in PRIORITIES if priority == header), DEFAULT_PRIORITY)
 
 
 def _broker_parts(broker: str) -> SplitResult:

@@ -35,7 +35,7 @@ _IDENTITY: list[pa.Field[Any]] = [
 LISTINGS = pa.schema(
     [
         *_IDENTITY,
-        _required("seed", _TEXT),  # as given, without userinfo
+        _required("seed", _TEXT),  # as given, without userinfo; of a page that a link led to its URL key
         _required("host", _TEXT),
         _required("site", _TEXT),
         _required("lane", pa.int32()),
@@ -246,5 +246,8 @@ PLAN = pa.schema(
         _required("url_key", _TEXT),
         _required("seed", _TEXT),
         _required("profiles", pa.list_(pa.field("item", _TEXT, nullable=False))),  # those it lacks; none is all
+        # null in a plan of before version 4
+        pa.field("depth", pa.int32()),  # links that lead to it from a seed
+        pa.field("tries", pa.int32()),  # earlier rounds in which it failed for a time
     ]
 ).with_metadata({"table": "plan", "schema_version": str(SCHEMA_VERSION)})

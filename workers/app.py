@@ -19,13 +19,14 @@ from typing import Any, Final
 
 from celery import Celery, signals
 
-from schemas.delivery import DeliverySettings, broker_address, celery_settings
+from schemas.delivery import DeliverySettings, broker_address
 from schemas.errors import SettingError
 from schemas.settings import RunSettings
 from workers.browser.find import find_browser
 from workers.claims import ClaimTimes
 from workers.engine import EngineThread
 from workers.policy_file import read_policy
+from workers.queues import delivery_app
 from workers.store import open_store
 from workers.store.s3_client import S3Options
 from workers.tasks import register
@@ -127,8 +128,7 @@ def make_app(settings: WorkerSettings) -> Celery:
         times=ClaimTimes.of(settings.delivery.claim_lapse),
         allowed=frozenset(open_one(place).where for place in settings.stores),
     )
-    app = Celery("pagestate", set_as_current=False)
-    app.conf.update(celery_settings(settings.delivery))
+    app = delivery_app(settings.delivery)
     register(app, engine)
     # held by the closures: Celery keeps only weak references to what listens
     signals.worker_shutting_down.connect(lambda **_: engine.stop(), weak=False)

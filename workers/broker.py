@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from amqp.exceptions import AMQPError
-from celery import Celery
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference, DeliverySettings, broker_name, celery_settings
+from schemas.delivery import DEFAULT_PRIORITY, BatchReference, DeliverySettings, Priority, broker_name
 from schemas.errors import BrokerError
+from workers.queues import delivery_app, queue_names, send_batch
 
 CONNECT_SECONDS: Final = 5.0
 
@@ -25,10 +25,10 @@ CONNECT_SECONDS: Final = 5.0
 class Broker:
     """A connection to the broker for one thread; `where` names it without credentials."""
 
-    def __init__(self, settings: DeliverySettings) -> None:
+    def __init__(self, settings: DeliverySettings, priority: Priority = DEFAULT_PRIORITY) -> None:
         self.where = broker_name(settings.broker)
-        self._app = Celery("pagestate", set_as_current=False)
-        self._app.conf.update(celery_settings(settings))
+        self._app = delivery_app(settings)
+        self._priority: Priority = priority
 
     def __enter__(self) -> Self:
         return self
@@ -44,19 +44,40 @@ class Broker:
             connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=CONNECT_SECONDS)
             connection.default_channel.close()
 
-    def send(self, reference: BatchReference) -> None:
-        """Sends a batch by the task's name. Raises BrokerError."""
+    def send(self, reference: BatchReference, *, urgent: bool = False) -> None:
+        """Sends a batch by the task's name, `urgent` before those of other priorities. Raises BrokerError."""
         with self._translated("send to"):
-            self._app.send_task(
-                CAPTURE_BATCH, [reference.encode()], queue=QUEUE, retry=True, retry_policy={"max_retries": 2}
+            send_batch(
+                self._app,
+                reference,
+                self._priority,
+                self._queue_with_workers(),
+                urgent=urgent,
+                retry=True,
+                retry_policy={"max_retries": 2},
             )
 
     def waiting(self) -> int:
         """Messages that no worker has in hand. Raises BrokerError."""
         with self._translated("look at"), self._connection() as connection:
-            # it is declared as workers declare it: a queue that nobody has used yet is an empty one
-            queue: Any = self._app.amqp.queues[QUEUE](connection.default_channel)
-            return int(queue.queue_declare(passive=False).message_count)
+            return sum(declared.message_count for declared in self._declared(connection))
+
+    def _queue_with_workers(self) -> str:
+        """The queue to send to: that of earlier versions only where nobody but their workers is there."""
+        names = queue_names(self._app)
+        if len(names) == 1:
+            return names[0]
+        with self._connection() as connection:
+            earlier, ordered = self._declared(connection)
+        return names[0] if earlier.consumer_count and not ordered.consumer_count else names[-1]
+
+    def _declared(self, connection: Any) -> list[Any]:
+        """How many messages wait in each queue, and for how many consumers.
+
+        They are declared as workers declare them: a queue that nobody has used yet is an empty one.
+        """
+        queues: list[Any] = [self._app.amqp.queues[name](connection.default_channel) for name in queue_names(self._app)]
+        return [queue.queue_declare(passive=False) for queue in queues]
 
     def _connection(self) -> Any:
         return self._app.connection_for_write()

@@ -14,9 +14,10 @@ from celery import Celery, Task
 from celery.exceptions import Reject
 from kombu.exceptions import OperationalError
 
-from schemas.delivery import CAPTURE_BATCH, QUEUE, BatchReference
+from schemas.delivery import CAPTURE_BATCH, PRIORITY_HEADER, BatchReference, Priority, priority_of
 from schemas.errors import BrowserLost, BrowserMissing, DiskFull, MessageRefused, PagestateError, StoreUnavailable
 from workers.engine import EngineThread
+from workers.queues import queue_names, send_batch
 
 RETRIED: Final = (StoreUnavailable, BrowserLost, BrowserMissing, DiskFull)
 """What another try, maybe on another machine, can mend."""
@@ -48,13 +49,13 @@ def register(app: Celery, engine: EngineThread) -> None:
             raise
         _LOG.info("batch %s of round %d in %s: %s", done.batch_id, reference.round, reference.store, done.result)
         if done.result in ("won", "duplicate"):
-            _send_following(app, engine, reference)
+            _send_following(app, engine, reference, priority_of(task.request.get(PRIORITY_HEADER)))
         if done.result == "unstarted":
             # this worker is ending; the next one may have the batch at once
             raise Reject("the worker is ending", requeue=True)
 
 
-def _send_following(app: Celery, engine: EngineThread, reference: BatchReference) -> None:
+def _send_following(app: Celery, engine: EngineThread, reference: BatchReference, priority: Priority) -> None:
     """The lane's next batch is sent before this one's message is acknowledged: no crash in between stops a lane.
 
     Where the store or the broker cannot be asked, the scheduler sends it when the lane stands still.
@@ -62,7 +63,7 @@ def _send_following(app: Celery, engine: EngineThread, reference: BatchReference
     try:
         following = engine.following(reference)
         if following is not None:
-            app.send_task(CAPTURE_BATCH, [following.encode()], queue=QUEUE)
+            send_batch(app, following, priority, queue_names(app)[-1])
     except (PagestateError, OperationalError) as error:
         _LOG.warning("the batch after %s was not sent: %s", reference.batch_id, error)
 

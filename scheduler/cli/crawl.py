@@ -16,9 +16,11 @@ import click
 
 from scheduler.cli.cap_options import cap_option, caps_of
 from scheduler.cli.engine_options import EngineGiven, engine_options
+from scheduler.cli.follow_options import follow_options, follow_settings
 from scheduler.cli.listing_options import listing_options, listing_settings, outline_settings
 from scheduler.cli.profiles import profiles_of
 from scheduler.cli.screenshot_options import screenshot_options, screenshot_settings
+from scheduler.follow_rules import FollowSettings
 from scheduler.seed_files import SEED_FORMATS, SeedFormat
 from schemas.errors import SeedError, SettingError
 from schemas.policy import Policy
@@ -114,6 +116,7 @@ def _budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @engine_options
+@follow_options
 @listing_options
 @screenshot_options
 @cap_option
@@ -186,7 +189,8 @@ def command(
     )
     given_engine = EngineGiven.of(others)
     read = partial(_seeds, seed_format=seed_format, strict=strict, settings=settings, run=run)
-    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, given_engine, as_json)
+    links = follow_settings(others, settings.store_captures)
+    return _crawl(seeds, read, example, store_path, crawl_name, settings, run, given_engine, links, as_json)
 
 
 def _crawl(
@@ -198,6 +202,7 @@ def _crawl(
     settings: CrawlSettings,
     run: RunSettings,
     given: EngineGiven,
+    links: FollowSettings,
     as_json: bool,
 ) -> int:
     from scheduler.cli.progress import progress_for
@@ -219,7 +224,7 @@ def _crawl(
         crawl = open_crawl(store, crawl_name, settings, now=datetime.now(UTC)).crawl
         plan(store, crawl, 0, settings)
         progress = stack.enter_context(progress_for(sys.stderr))
-        stopped = run_rounds(store, crawl, settings, engine, given, progress)
+        stopped = run_rounds(store, crawl, settings, run.policy, engine, given, links, progress)
     print_summary(store, store_path, crawl, stopped, as_json)
     return 130 if stopped else 0
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from schemas.delivery import DEFAULT_PRIORITY, PRIORITIES, Priority
 from schemas.errors import SettingError
 
 MAX_RETRIES = 9
@@ -23,12 +24,16 @@ class EngineGiven:
     retries: int
     retry_pause: float
     resend_after: float
+    priority: Priority
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> EngineGiven:
         """Raises SettingError for options that contradict each other."""
         made = cls(
-            **{name: options[name] for name in ("engine", "broker", "window", "retries", "retry_pause", "resend_after")}
+            **{
+                name: options[name]
+                for name in ("engine", "broker", "window", "retries", "retry_pause", "resend_after", "priority")
+            }
         )
         if made.engine == "celery" and not made.broker:
             raise SettingError(
@@ -38,7 +43,7 @@ class EngineGiven:
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--engine`, `--broker`, `--window`, `--retries`, `--retry-pause`, `--resend-after`."""
+    """`--engine`, `--broker`, `--window`, `--retries`, `--retry-pause`, `--resend-after`, `--priority`."""
     for option in reversed(
         (
             click.option(
@@ -67,7 +72,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.IntRange(0, MAX_RETRIES),
                 default=0,
                 show_default=True,
-                help="Rounds in which pages that failed for a time are tried again, with pauses between.",
+                help="How often a page that failed for a time is tried again, in a later round.",
             ),
             click.option(
                 "--retry-pause",
@@ -75,7 +80,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default=30.0,
                 show_default=True,
                 metavar="SECONDS",
-                help="Before the first of these rounds; twice as long before each further one.",
+                help="Before a page's first such round; twice as long before each further one, up to 10 min.",
             ),
             click.option(
                 "--resend-after",
@@ -84,6 +89,13 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 show_default=True,
                 metavar="SECONDS",
                 help="A lane on which no worker has moved for so long is sent again; longer than a claim's lapse.",
+            ),
+            click.option(
+                "--priority",
+                type=click.Choice(PRIORITIES),
+                default=DEFAULT_PRIORITY,
+                show_default=True,
+                help="Of this crawl among those that share the workers.",
             ),
         )
     ):

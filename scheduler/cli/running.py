@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -12,18 +14,22 @@ from typing import Any, TypeAlias
 import click
 
 from scheduler.cli.engine_options import EngineGiven
+from scheduler.cli.follow_options import tell_links
 from scheduler.fleet import FleetTimes, run_fleet
+from scheduler.follow_rules import FollowSettings
+from scheduler.following import Follow, StoppedPlanning, next_round_following
+from scheduler.links_found import LinksFound
 from scheduler.local import run_local
-from scheduler.next_round import DEFERRED, next_round
+from scheduler.pauses import Idleness, pause_seconds
 from scheduler.rounds import LaneLeft, remaining
 from schemas.delivery import DeliverySettings
 from schemas.errors import PagestateError, SettingError
-from schemas.outcomes import RETRYABLE_OUTCOMES, Outcome
+from schemas.policy import Policy
 from schemas.settings import CrawlSettings, RunSettings
 from workers.batch import BatchDone, PageDone
 from workers.browser.find import check_starts, find_browser
 from workers.engine import EngineLoop
-from workers.store import FolderStore, ObjectStore, locked, outcomes_by_round
+from workers.store import FolderStore, ObjectStore, committed_batch_ids, locked
 
 RunLanes: TypeAlias = Callable[
     [
@@ -35,8 +41,6 @@ RunLanes: TypeAlias = Callable[
     Any,
 ]
 """Runs the lanes of a round to their end or to the stop, telling of pages and batches on the way."""
-LONGEST_PAUSE_SECONDS = 600.0
-"""Before a round that tries failed pages again, however many there were."""
 
 
 @contextmanager
@@ -48,7 +52,7 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
     if given.engine == "celery":
         from workers.broker import Broker
 
-        with Broker(DeliverySettings(given.broker)) as broker:
+        with Broker(DeliverySettings(given.broker), given.priority) as broker:
             broker.check()
 
             async def on_workers(
@@ -96,7 +100,14 @@ def engine_of(given: EngineGiven, store: ObjectStore, settings: CrawlSettings, r
 
 
 def run_rounds(
-    store: ObjectStore, crawl: str, settings: CrawlSettings, engine: RunLanes, given: EngineGiven, progress: Any
+    store: ObjectStore,
+    crawl: str,
+    settings: CrawlSettings,
+    policy: Policy,
+    engine: RunLanes,
+    given: EngineGiven,
+    links: FollowSettings,
+    progress: Any,
 ) -> bool:
     """Runs round after round until nothing is left; True if it was stopped before."""
 
@@ -104,19 +115,44 @@ def run_rounds(
         stop = asyncio.Event()
         _stop_on_signals(stop)
         number = 0
+        idle = Idleness()
+        follow = Follow(links, policy, stop.is_set, _tell)
+        outcomes: Counter[str] = Counter()
+
+        def told(batch: BatchDone) -> None:
+            outcomes.update(batch.outcomes)
+            progress.batch_done(batch)
+
         while not stop.is_set():
             lanes = remaining(store, number)
             progress.start_round(number, sum(left.looks(len(settings.profiles)) for left in lanes.values()))
             if lanes:
-                await engine(lanes, stop, progress.page_done, progress.batch_done)
+                await engine(lanes, stop, progress.page_done, told)
+                idle.note(outcomes)
+                outcomes.clear()
             if remaining(store, number):
                 return True
             # asked even where r+1 has a plan: a later seed list may have left more of round r to take up
-            if not next_round(store, crawl, number, settings, _taken_up(number, given.retries)):
+            try:
+                # the loop goes on listening to signals
+                following = await asyncio.to_thread(
+                    next_round_following, store, crawl, number, settings, given.retries, follow
+                )
+            except StoppedPlanning:
+                return True
+            if not following:
                 return False
-            failed = outcomes_by_round(store, number).get(number, {}).keys() & (RETRYABLE_OUTCOMES - DEFERRED)
-            if number < given.retries and failed:
-                await _pause(given.retry_pause * 2**number, stop)
+            if idle.is_over:
+                click.echo(
+                    f"pagestate: the last {idle.rounds} rounds captured nothing: hosts ask to be left alone; the same"
+                    " command tries the pages that are left again.",
+                    err=True,
+                )
+                return False
+            times = max(idle.rounds, following.most_tries())
+            # a round that has begun was waited for
+            if times and not committed_batch_ids(store, number + 1):
+                await _pause(pause_seconds(given.retry_pause, times, random.random()), stop)
             number += 1
         return True
 
@@ -136,14 +172,12 @@ def run_rounds(
         raise
 
 
-def _taken_up(number: int, retries: int) -> frozenset[Outcome]:
-    """The outcomes of a round that the next one takes up: while there are retries left, all that may end otherwise."""
-    return RETRYABLE_OUTCOMES if number < retries else DEFERRED
+def _tell(found: LinksFound) -> None:
+    click.echo(f"pagestate: {tell_links(found)}", err=True)
 
 
 async def _pause(seconds: float, stop: asyncio.Event) -> None:
-    seconds = min(LONGEST_PAUSE_SECONDS, seconds)
-    click.echo(f"pagestate: pages that failed are tried again in {seconds:g} s", err=True)
+    click.echo(f"pagestate: pages that failed or were put off are tried again in {seconds:.1f} s", err=True)
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from scheduler.links_found import LinksFound
     from scheduler.standing import RoundStanding
 
 
@@ -27,6 +29,8 @@ def command(store_path: str, watch: bool, every: float, as_json: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
+    from scheduler.cli.follow_options import tell_links
+    from scheduler.links_found import links_found
     from scheduler.standing import standing
     from schemas.settings import CrawlSettings
     from workers.store import open_crawl
@@ -43,11 +47,14 @@ def command(store_path: str, watch: bool, every: float, as_json: bool) -> None:
     rounds = look()
     if as_json or not watch:
         while True:
+            links = links_found(store)
             if as_json:
                 for one in rounds:
-                    click.echo(json.dumps(_plain(found.crawl, one)))
+                    click.echo(json.dumps(_plain(found.crawl, one, links.get(one.round))))
             else:
                 console.print(_table(found.crawl, rounds))
+                for of_round in links.values():
+                    console.print(tell_links(of_round), markup=False, soft_wrap=True)
             if not watch or not _is_left(rounds):
                 return
             time.sleep(every)
@@ -63,7 +70,7 @@ def _is_left(rounds: list[RoundStanding]) -> bool:
     return any(one.waiting_batches for one in rounds)
 
 
-def _plain(crawl: str, one: RoundStanding) -> dict[str, Any]:
+def _plain(crawl: str, one: RoundStanding, links: LinksFound | None) -> dict[str, Any]:
     return {
         "crawl": crawl,
         "round": one.round,
@@ -77,6 +84,7 @@ def _plain(crawl: str, one: RoundStanding) -> dict[str, Any]:
         "seconds_left": None if one.seconds_left is None else round(one.seconds_left),
         "last_commit": None if one.last_commit is None else one.last_commit.isoformat(),
         "outcomes": one.outcomes,
+        "links": None if links is None else {name: value for name, value in asdict(links).items() if name != "round"},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from scheduler.cli.follow_options import tell_links
+from scheduler.links_found import links_found
 from workers.store import ObjectStore, latest_listings
 
 READ_LINES = """\
@@ -47,7 +50,8 @@ def print_summary(store: ObjectStore, store_path: str, crawl: str, stopped: bool
     """Prints the summary of a crawl to stdout."""
     numbers = summarize(store)
     if as_json:
-        click.echo(json.dumps({"crawl": crawl, "store": store_path, "stopped": stopped, **numbers}))
+        links = [asdict(found) for found in links_found(store).values()]
+        click.echo(json.dumps({"crawl": crawl, "store": store_path, "stopped": stopped, **numbers, "links": links}))
         return
     console = Console(highlight=False, soft_wrap=True)
     table = Table(title=f"Crawl {crawl}", title_justify="left", box=None, pad_edge=False)
@@ -65,6 +69,8 @@ def print_summary(store: ObjectStore, store_path: str, crawl: str, stopped: bool
         f"{numbers['with_listing']} listings with {numbers['interactive_elements']:,} numbered elements,"
         f" from {numbers['payload_bytes'] / 1e6:,.1f} MB of payloads."
     )
+    for found in links_found(store).values():
+        console.print(tell_links(found), markup=False)
     if stopped:
         console.print("Stopped before the end; the same command goes on from here.")
     console.print(f"\nThe data lies in {Path(store_path).absolute()}. Read it in DuckDB:", markup=False)

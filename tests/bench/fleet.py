@@ -28,7 +28,7 @@ from opening import records
 from scheduler.fleet import FleetTimes, run_fleet
 from scheduler.rounds import plan_round, remaining
 from schemas.batch import PlannedPage
-from schemas.delivery import BatchReference, DeliverySettings, celery_settings
+from schemas.delivery import BatchReference, DeliverySettings
 from schemas.settings import CrawlSettings
 from workers.batch import BatchDone, Execution
 from workers.broker import Broker
@@ -67,12 +67,10 @@ class Sleeper:
 
 def work(broker: str, folder: str, seconds: float) -> None:
     """A worker process, until it is asked to end."""
-    from celery import Celery
-
+    from workers.queues import delivery_app
     from workers.tasks import register
 
-    app = Celery("pagestate", set_as_current=False)
-    app.conf.update(celery_settings(DeliverySettings(broker)))
+    app = delivery_app(DeliverySettings(broker))
     register(app, Sleeper(folder, seconds))  # type: ignore[arg-type]  # stands in for an engine
     worker = app.Worker(
         hostname=f"bench-{os.getpid()}@localhost",

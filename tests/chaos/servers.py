@@ -150,10 +150,14 @@ class S3(Killable):
 
 
 class Wire:
-    """Carries connections to a port of this machine until it is cut; new ones are carried again at once."""
+    """Carries connections to a port of 127.0.0.1 until it is cut; new ones are carried again at once.
 
-    def __init__(self, target: int) -> None:
+    host   the address of this machine at which it listens
+    """
+
+    def __init__(self, target: int, host: str = "127.0.0.1") -> None:
         self._target = target
+        self._host = host
         self._ends: set[asyncio.StreamWriter] = set()
         self._carrying: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -173,7 +177,7 @@ class Wire:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._carry, self._host, 0)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         async with server:

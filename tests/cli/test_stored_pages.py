@@ -202,7 +202,7 @@ def make_older(folder: Path) -> None:
     Nor did it know several profiles, or pictures.
     """
     (plan_file,) = (folder / "plan" / "round=0").iterdir()
-    plan = pq.read_table(plan_file, partitioning=None).drop_columns(["profiles"])
+    plan = pq.read_table(plan_file, partitioning=None).drop_columns(["profiles", "depth", "tries"])
     pq.write_table(plan.replace_schema_metadata({**plan.schema.metadata, b"schema_version": b"1"}), plan_file)
     (marker_file,) = (folder / "commits" / "0").glob("*.json")
     marker = json.loads(marker_file.read_text())

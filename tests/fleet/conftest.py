@@ -49,7 +49,7 @@ class Broker:
     @property
     def waiting(self) -> int:
         """Messages that no worker has in hand."""
-        return int(self.redis.llen(QUEUE))
+        return sum(int(self.redis.llen(name)) for name in (QUEUE, *(f"{QUEUE}\x06\x16{step}" for step in (3, 6, 9))))
 
     @property
     def in_hand(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from schemas.errors import BrokerError, SettingError
 from schemas.marker import Marker
 from schemas.settings import CrawlSettings
 from workers.broker import Broker
+from workers.queues import queue_names
 from workers.store import FolderStore, ObjectStore, markers, open_crawl, open_store, read_table, verify_markers
 from workers.store.layout import marker_path
 
@@ -36,7 +38,8 @@ def broker_url(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue(f"{request.param}_url")
     with Broker(DeliverySettings(url)) as broker, broker._connection() as connection:
         broker.waiting()  # makes the queue
-        broker._app.amqp.queues["pagestate"](connection.default_channel).purge()
+        for name in queue_names(broker._app):
+            broker._app.amqp.queues[name](connection.default_channel).purge()
     return url
 
 
@@ -174,6 +177,22 @@ def test_a_crawl_by_the_command_line_on_workers(s3_url, redis_url, start_pagesta
     assert len(markers(open_store(s3_url))) == len({marker.batch_id for marker in markers(open_store(s3_url))})
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("broker_url", ["redis"], indirect=True)
+def test_links_are_followed_on_workers(store, broker_url, start_pagestate_worker, site):
+    """The scheduler reads what workers have stored, from a folder and from S3."""
+    pages = [site.page("/", "<a href=/1>first</a><a href=http://g.invalid/>elsewhere</a>")]
+    pages += [site.page(f"/{n}", f"<a href=/{n + 1}>next of {n}</a>") for n in range(1, 4)]
+    start_pagestate_worker(broker_url, store.where, *QUICK)
+    command = [sys.executable, "-m", "scheduler.cli", "crawl", pages[0], "--store", store.where, "--follow", "2"]
+    engine = ["--engine", "celery", "--broker", broker_url, "--json"]
+    done = subprocess.run([*command, *engine], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_every_page_once(store, pages[:3])
+    links = [(one["planned"], one["refused"]) for one in json.loads(done.stdout)["links"]]
+    assert links == [(1, {"out_of_scope": 1}), (1, {}), (0, {})]
+
+
 def test_the_celery_engine_needs_a_broker_and_the_local_one_a_folder(s3_url):
     command = [sys.executable, "-m", "scheduler.cli", "crawl", "http://127.0.0.1:9/", "--store", s3_url]
     for more, says in (
@@ -238,7 +257,7 @@ class ComesBack:
         self.sends = 0
         self._commit, self._away = commit, away
 
-    def send(self, reference: BatchReference) -> None:
+    def send(self, reference: BatchReference, *, urgent: bool = False) -> None:
         self.sends += 1
         if self.sends <= self._away:
             raise BrokerError("It is away.")

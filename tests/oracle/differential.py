@@ -255,6 +255,7 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=["example", "own", "embedded", "limits", "fuzz", "corpus", "tabs"]
     )
+    parser.add_argument("--page", action="append", help="only pages of this name; not for tabs")
     parser.add_argument("--seconds", type=float, default=900, help="how long browser-use may take for a page")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the stores; one that is there is not made again")
     arguments = parser.parse_args()
@@ -298,6 +299,8 @@ def main() -> int:
                 urls = {name: f"{origin}/{name}" for name in names}
             else:
                 urls = stack.enter_context(corpus_site(shared))
+            if arguments.page:
+                urls = {name: url for name, url in urls.items() if name in arguments.page}
             store = folder / group
             if not store.exists():
                 crawl(list(urls.values()), store, "--site-per-process")

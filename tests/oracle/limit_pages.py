@@ -11,7 +11,7 @@ HOSTS = tuple(f"127.0.0.{n}" for n in range(1, 9))
 """Each address is a site of its own, so that frames of the others get processes of their own."""
 DEPTHS = (144, 145, 600, 5000)
 """Chromium dies laying out 3,000 boxes in each other, so the deepest page nests elements without boxes."""
-OTHERS = ("listeners100", "listeners101", "elements10000", "elements10001", "frames101", "remote101", "chain")
+OTHERS = ("listeners100", "listeners101", "elements10000", "elements10001", "frames101", "remote101", "chain", "hidden")
 NAMES = (*(f"deep{depth}" for depth in DEPTHS), *OTHERS)
 
 _DEEP = """<!doctype html><body><script>
@@ -48,6 +48,8 @@ def page(path: str, host: str, port: int) -> str:
         return "<!doctype html><body>" + "".join(_FRAME % i for i in range(101))
     if name == "remote101":
         return "<!doctype html><body>" + "".join(_REMOTE % (HOSTS[1], port, i) for i in range(101))
+    if name == "hidden":
+        return "<!doctype html><html style='display: none'><button>Nobody sees it</button>"
     if name == "leaf":
         return f"<!doctype html><button>{rest}</button>"
     level = HOSTS.index(host)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from scheduler.next_round import next_round
+from scheduler.pauses import LONGEST_PAUSE_SECONDS, MAX_IDLE_ROUNDS, Idleness, pause_seconds
 from scheduler.rounds import plan_round, remaining
 from schemas.batch import Batch, PlannedPage
 from schemas.delivery import BatchReference
@@ -16,6 +19,7 @@ from schemas.identifiers import page_id
 from schemas.outcomes import Outcome
 from schemas.records import PageRecord
 from schemas.settings import CrawlSettings
+from workers.back_off import MAX_SECONDS
 from workers.store import FolderStore, commit_batch, find_pages, latest_listings, planned_rounds, read_plan
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -122,13 +126,80 @@ def test_the_next_round_takes_up_what_was_deferred(store):
     assert [row["round"] for row in find_pages(store, again.pages[0].url_key)] == [1, 0]
 
 
-def test_only_retryable_rows_of_the_outcomes_asked_for_are_planned_again(store):
-    planned = plan_round(store, "c", 0, PAGES[:6], CrawlSettings(lanes=1, batch_size=2))
+def tries(batches: list[Batch]) -> dict[str, int]:
+    return {page.url_key: page.tries for batch in batches for page in batch.pages}
+
+
+def test_only_rows_that_may_end_otherwise_are_planned_again(store):
+    planned = plan_round(store, "c", 0, PAGES[:8], CrawlSettings(lanes=1, batch_size=2))
     commit(store, planned[0], "http_error", 404)
     commit(store, planned[1], "http_error", 503)
     commit(store, planned[2], "deferred")
-    assert next_round(store, "c", 0, SETTINGS, {"http_error"})
-    assert {p.url_key for b in read_plan(store, 1) for p in b.pages} == {p.url_key for p in planned[1].pages}
+    commit(store, planned[3], "ok")
+    assert tries(next_round(store, "c", 0, SETTINGS)) == tries([planned[2]])
+    again = next_round(store, "c", 0, SETTINGS, 1)
+    assert list(again) == read_plan(store, 1)
+    assert again.most_tries() == 1
+    assert tries(again) == dict.fromkeys(tries([planned[1]]), 1) | tries([planned[2]])
+
+
+def test_a_page_is_tried_again_so_often_and_what_was_put_off_does_not_count(store):
+    """The cap is the page's own: one that comes later into the crawl has as many tries."""
+    plan_round(store, "c", 0, PAGES[:1], SETTINGS)
+    (key,) = (page.url_key for page in PAGES[:1])
+    seen = []
+    for number, outcome in enumerate(("dns_error", "deferred", "connection_error", "deferred", "dns_error")):
+        (batch,) = read_plan(store, number)
+        commit(store, batch, outcome)
+        seen.append(tries(next_round(store, "c", number, SETTINGS, 2)).get(key))
+    assert seen == [1, 1, 2, 2, None]
+
+
+def test_a_challenge_is_asked_for_once_more_only(store):
+    (batch,) = plan_round(store, "c", 0, PAGES[:1], SETTINGS)
+    commit(store, batch, "challenge")
+    (again,) = next_round(store, "c", 0, SETTINGS, 5)
+    commit(store, again, "challenge")
+    assert not next_round(store, "c", 1, SETTINGS, 5)
+
+
+def test_a_plan_that_does_not_tell_tries_counts_its_rounds(store):
+    """Plans of before schema version 4 are read: their pages are seeds, and may have failed in each round."""
+    for number in (0, 2):
+        plan_round(store, "c", number, PAGES[:1], SETTINGS)
+        (path,) = store.list(f"plan/round={number}")
+        older = pq.read_table(store.folder / path, partitioning=None).drop_columns(["depth", "tries"])
+        pq.write_table(
+            older.replace_schema_metadata({**older.schema.metadata, b"schema_version": b"3"}), store.folder / path
+        )
+        (batch,) = read_plan(store, number)
+        assert [(page.depth, page.tries) for page in batch.pages] == [(0, number)]
+        commit(store, batch, "dns_error")
+    assert not next_round(store, "c", 2, SETTINGS, 2)
+    assert list(tries(next_round(store, "c", 2, SETTINGS, 3)).values()) == [3]
+
+
+def test_pauses_grow_up_to_a_cap_and_chance_spreads_them():
+    pauses = [pause_seconds(30, times, 0) for times in range(1, 8)]
+    assert pauses == [30, 60, 120, 240, 480, 600, 600]
+    assert pause_seconds(30, 1, 1) == 37.5
+    assert pause_seconds(30, 9, 0.5) == LONGEST_PAUSE_SECONDS * 1.125
+
+
+def test_rounds_that_capture_nothing_have_an_end():
+    """A host that stays away would else be put off round after round without end."""
+    idle = Idleness()
+    idle.note(Counter(deferred=3))
+    assert idle.rounds == 1
+    idle.note(Counter(deferred=3, ok=1))
+    assert idle.rounds == 0
+    for _ in range(MAX_IDLE_ROUNDS):
+        idle.note(Counter(deferred=3))
+    assert not idle.is_over
+    idle.note(Counter(deferred=3))
+    assert idle.is_over
+    # with the default pauses that takes longer than a host is left alone at most
+    assert sum(pause_seconds(30, times, 0) for times in range(1, MAX_IDLE_ROUNDS + 1)) > MAX_SECONDS
 
 
 def test_a_plan_of_the_wrong_batches_is_damaged(store):

@@ -80,7 +80,7 @@ def test_every_table_starts_with_the_same_identity_and_has_text_without_a_2_gib_
     first = [field.name for field in table_schema("listings")][:6]
     assert first == ["page_id", "crawl", "round", "url_key", "profile", "attempt"]
     for schema in [*map(table_schema, TABLE_NAMES), PLAN]:
-        assert (schema.metadata or {})[b"schema_version"] == b"3"
+        assert (schema.metadata or {})[b"schema_version"] == b"4"
         kinds = [kind for field in schema for kind in (field.type, getattr(field.type, "value_type", field.type))]
         assert pa.string() not in kinds
         assert pa.binary() not in kinds

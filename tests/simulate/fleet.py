@@ -130,8 +130,9 @@ class Broker:
         self._wanted: deque[asyncio.Future[object]] = deque()
         self._era = 0
 
-    def send(self, reference: BatchReference) -> None:
-        """As a scheduler sends."""
+    def send(self, reference: BatchReference, *, urgent: bool = False) -> None:
+        """As a scheduler sends; there is one crawl here, and nothing to be more urgent than."""
+        del urgent
         self.put(reference.encode())
 
     def waiting(self) -> int:
@@ -190,6 +191,7 @@ class Worker:
         self.wakes_at, self.killed_at = 0.0, math.inf
         self.gate = HostGate(fleet.loop.time)
         self.pages = asyncio.Semaphore(fleet.scenario.page_slots)
+        self.conf = SimpleNamespace(broker_url="redis://simulated:6379/0")
         register(self, self)  # type: ignore[arg-type]  # stands in for the Celery application and for the engine
         token = PROCESS.set(self)
         self._tasks = [fleet.loop.create_task(self._serve()) for _ in range(fleet.scenario.slots)]
@@ -229,7 +231,7 @@ class Worker:
     async def _served(self, message: object) -> None:
         for retries in range(20):
             try:
-                task = SimpleNamespace(request=SimpleNamespace(retries=retries), retry=_retry)
+                task = SimpleNamespace(request=SimpleNamespace(retries=retries, get=lambda _: None), retry=_retry)
                 await in_greenlet(self._function, task, message)
             except _Retried as again:
                 await asyncio.sleep(again.args[0])

@@ -44,6 +44,16 @@ def documents(capture: Capture, targets: Targets) -> tuple[Flat, int]:
     return _flatten(roots[0], attached), replaced
 
 
+def own_document(capture: Capture) -> DomNode:
+    """The document of the page itself, with what was filled in later, its frames' documents where they hang."""
+    payload = next(capture.of("dom_document"), None)
+    if payload is None:
+        raise PayloadError("dom_document", "$", "is missing")
+    root = decode(DOCUMENT_DECODER, payload)[0].root
+    _hydrate(capture, 0, root)
+    return root
+
+
 def _hydrate(capture: Capture, ordinal: int, root: DomNode) -> int:
     """Fill in the nodes whose children were cut off (Stagehand 3.7.3 hydrates a document of limited depth alike)."""
     replaced = 0

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from workers.merge.tree import ELEMENT, FRAGMENT, LINK_CHILD, TEXT, PageTree
 from workers.serialize.indices import FinalTree, final_tree
 from workers.serialize.options import ListingOptions
-from workers.serialize.printing import COLLAPSED
+from workers.serialize.printing import COLLAPSED, EMPTY_TEXT
 from workers.serialize.scrolling import scroll_text, shows_scroll
 from workers.serialize.simplify import MIN_TEXT, parent_in
 
 NAME = "browser-use-eval-listing"
-VERSION = "1"
+VERSION = "2"
 
 CONTAINER_TAGS = frozenset({"html", "body", "div", "main", "section", "article", "aside", "header", "footer", "nav"})
 SEMANTIC_TAGS = frozenset(
@@ -44,7 +44,7 @@ _Step: TypeAlias = Iterator[tuple[int, int]]
 def serialize_eval_listing(
     tree: PageTree, options: ListingOptions | None = None, *, final: FinalTree | None = None
 ) -> str:
-    """The eval listing of a page tree, "" if nothing remains of it; equals `eval_representation()`.
+    """The eval listing of a page tree, `EMPTY_TEXT` if nothing remains of it; equals `eval_representation()`.
 
     Unlike browser-use, nothing here can print a masked secret: the tree no longer holds it.
     """
@@ -63,7 +63,7 @@ class _EvalPrinter:
 
     def text(self) -> str:
         if not self._final.nodes:
-            return ""
+            return EMPTY_TEXT
         stack: list[_Step] = [iter([(self._final.nodes[0], 0)])]
         while stack:  # a stack of half-done walks instead of recursion: pages are thousands of levels deep
             step = next(stack[-1], None)

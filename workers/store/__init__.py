@@ -8,8 +8,17 @@ from workers.store.objects import ObjectStore
 from workers.store.opening import open_store
 from workers.store.parquet import read_parquet, write_parquet
 from workers.store.payloads import decode_capture, encode_capture
-from workers.store.plan import PlannedColumns, StoredPlan, planned_rounds, read_plan, store_plan
+from workers.store.plan import (
+    PlannedColumns,
+    StoredPlan,
+    planned_pages,
+    planned_rounds,
+    read_plan,
+    store_plan,
+    tries_of,
+)
 from workers.store.reading import (
+    captured_documents,
     check_screenshot,
     committed_batch_ids,
     committed_rounds,
@@ -36,6 +45,7 @@ __all__ = [
     "ObjectStore",
     "PlannedColumns",
     "StoredPlan",
+    "captured_documents",
     "check_crawl",
     "check_screenshot",
     "commit_batch",
@@ -54,6 +64,7 @@ __all__ = [
     "open_store",
     "outcomes_by_round",
     "outline_map_of",
+    "planned_pages",
     "planned_rounds",
     "read_marker",
     "read_parquet",
@@ -64,6 +75,7 @@ __all__ = [
     "stages_of",
     "store_plan",
     "table_of",
+    "tries_of",
     "verify_markers",
     "write_parquet",
 ]

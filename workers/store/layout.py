@@ -12,6 +12,7 @@ PLANS: Final = "plan/"
 CLAIMS: Final = "claims/"
 JOURNALS: Final = "journal/"
 QUARANTINE: Final = "quarantine/"
+LINKS: Final = "links/"
 
 
 def data_path(table: TableName, crawl: str, round_number: int, batch_id: str, attempt: str) -> str:
@@ -39,6 +40,11 @@ def plan_path(round_number: int, first_lane: int, last_lane: int, digest: str) -
     return f"{plan_of_round(round_number)}part-{first_lane}-{last_lane}-{digest}.parquet"
 
 
+def earlier_plan_path(round_number: int, digest: str) -> str:
+    """One part of a round's plan as earlier versions named it, without its lanes."""
+    return f"{plan_of_round(round_number)}part-{digest}.parquet"
+
+
 def claim_path(round_number: int, lane: int, sequence: int, number: int) -> str:
     """The claim of the execution number `number` (from 0) of a lane's batch."""
     return f"{CLAIMS}{round_number}/{lane}/{sequence}-{number}.json"
@@ -57,6 +63,11 @@ def journal_path(round_number: int, batch_id: str, attempt: str) -> str:
 def quarantine_path(round_number: int, page_id: str) -> str:
     """What is needed to look at a quarantined page elsewhere."""
     return f"{QUARANTINE}{round_number}/{page_id}.json"
+
+
+def links_path(round_number: int, digest: str) -> str:
+    """What became of the links that were found in a round, named by what they were found in and followed by."""
+    return f"{LINKS}{round_number}/{digest}.json"
 
 
 def robots_of_host(host_hash: str) -> str:

@@ -38,10 +38,11 @@ def decode_capture(rows: Iterable[Row], where: str) -> Capture:
     ordered = sorted(rows, key=lambda row: cast(int, row["position"]))
     if [row["position"] for row in ordered] != list(range(len(ordered))):
         raise StoreDamaged(f"The capture of {where} lacks payloads; restore its file from a copy.")
-    return Capture(tuple(_payload(row, where) for row in ordered))
+    return Capture(tuple(decode_payload(row, where) for row in ordered))
 
 
-def _payload(row: Row, where: str) -> Payload:
+def decode_payload(row: Row, where: str) -> Payload:
+    """The payload that a row holds, its hash verified. Raises StoreDamaged; `where` names the page."""
     kind = row["kind"]
     what = f"The payload {row['position']} ({kind}) of {where}"
     if row["encoding"] != ENCODING or kind not in PAYLOAD_KINDS:

@@ -23,14 +23,16 @@ from schemas.batch import Batch, PlannedPage
 from schemas.errors import StoreDamaged, StoreError
 from schemas.tables import PLAN
 from schemas.urls import host_of
-from workers.store.layout import PLANS, plan_of_round, plan_path
+from workers.store.layout import PLANS, earlier_plan_path, plan_of_round, plan_path
 from workers.store.objects import ObjectStore
 from workers.store.parquet import RowGroups, write_parquet
 
 _Item = TypeVar("_Item")
-_PART = re.compile(r"plan/round=(\d+)/part-(\d+)-(\d+)-([0-9a-f]+)\.parquet")
+_PART = re.compile(r"plan/round=(\d+)/part-(?:(\d+)-(\d+)-)?([0-9a-f]+)\.parquet")
+"""The parts of earlier versions are not named by their lanes."""
 ROW_GROUP_PAGES: Final = 2_500
 """What is read for one batch, a hundred times what it needs; smaller ones would make the footer larger than that."""
+MOST_LANES: Final = 65536
 _EVERYTHING: Final = tuple(PLAN.names)
 _PLACE: Final = ("lane", "sequence", "batch_id")
 
@@ -106,11 +108,15 @@ class StoredPlan:
         for path in self._store.list(plan_of_round(self.round)):
             found = _PART.fullmatch(path)
             if found and path not in self._parts:
-                self._parts[path] = _Part(self._store, path, int(found.group(2)), int(found.group(3)))
+                lanes = (int(found.group(2) or 0), int(found.group(3) or MOST_LANES))
+                self._parts[path] = _Part(self._store, path, *lanes)
         return len(self._parts) > known
 
     def __bool__(self) -> bool:
         return bool(self._parts)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.batches()
 
     def columns(self) -> PlannedColumns:
         """All batches, without their pages. Raises StoreDamaged for a part that is not what its name says."""
@@ -168,9 +174,14 @@ class StoredPlan:
         )
 
     def pages(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of the plan, row group by row group, in no order."""
+        """The rows of the plan, part by part."""
         for part in self._parts.values():
-            yield from part.tables(columns)
+            yield pa.concat_tables(part.tables(columns))
+
+    def most_tries(self) -> int:
+        """How often the page has failed that has failed most often."""
+        found = {tries for table in self.pages(["tries"]) for tries in table["tries"].unique().to_pylist()}
+        return max((tries_of(tries, self.round) for tries in found), default=0)
 
     def _of(self, lane: int) -> list[_Part]:
         return [part for part in self._parts.values() if part.first_lane <= lane <= part.last_lane]
@@ -203,7 +214,7 @@ class _Part:
         found = PlannedColumns.joined(list(_columns(self.tables([*_PLACE, "profiles"]))))
         digest = _digest(found.batch_id.astype("U"))
         lanes = (int(found.lane.min()), int(found.lane.max())) if len(found) else (0, 0)
-        if self._path != plan_path(round_number, *lanes, digest):
+        if self._path not in (plan_path(round_number, *lanes, digest), earlier_plan_path(round_number, digest)):
             raise StoreDamaged(
                 f"The file {self._path} in {self._store.where} does not hold the batches that it was made of;"
                 " restore the plan from a copy."
@@ -238,6 +249,16 @@ _BATCH_ID: Final = _EVERYTHING.index("batch_id")
 
 def _order(batch: Batch) -> tuple[int, int, str]:
     return batch.lane, batch.sequence, batch.batch_id
+
+
+def planned_pages(store: ObjectStore, round_number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a round's plan, part by part: a large plan is never in memory as a whole."""
+    return StoredPlan(store, round_number).pages(columns)
+
+
+def tries_of(stored: int | None, round_number: int) -> int:
+    """How often a page has failed; in a plan that does not say so it may have been in every round before."""
+    return round_number if stored is None else stored
 
 
 def _once(items: Iterable[_Item]) -> Iterator[_Item]:
@@ -282,14 +303,17 @@ def _columns(tables: Iterator[pa.Table]) -> Iterator[PlannedColumns]:
 
 def _planned(rows: Sequence[tuple[Any, ...]], where: str) -> Batch:
     columns = dict(zip(_EVERYTHING, zip(*sorted(rows, key=_position), strict=True), strict=True))
-    pages = zip(columns["url_key"], columns["seed"], columns["profiles"], strict=True)
+    pages = zip(*(columns[name] for name in ("url_key", "seed", "profiles", "depth", "tries")), strict=True)
     batch = Batch(
         crawl=columns["crawl"][0],
         round=columns["round"][0],
         lane=columns["lane"][0],
         sequence=columns["sequence"][0],
         batch_id=columns["batch_id"][0],
-        pages=tuple(PlannedPage(key, seed, tuple(profiles or ())) for key, seed, profiles in pages),
+        pages=tuple(
+            PlannedPage(key, seed, tuple(profiles or ()), depth or 0, tries_of(tries, columns["round"][0]))
+            for key, seed, profiles, depth, tries in pages
+        ),
     )
     keys = [page.url_key for page in batch.pages]
     if batch.batch_id != identifiers.batch_id(batch.crawl, batch.round, batch.lane, batch.sequence, keys):
@@ -315,6 +339,8 @@ def _table(batches: Sequence[Batch]) -> pa.Table:
         [page.url_key for _, _, page in pages],
         [page.seed for _, _, page in pages],
         [list(page.profiles) for _, _, page in pages],
+        [page.depth for _, _, page in pages],
+        [page.tries for _, _, page in pages],
     ]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, PLAN, strict=True)]
     return pa.Table.from_arrays(arrays, schema=PLAN)

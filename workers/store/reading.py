@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.capture import Capture
+from schemas.capture import Capture, Payload
 from schemas.errors import SeedError, StoreDamaged, StoreError
 from schemas.marker import CommittedFile, Marker
 from schemas.records import Row
@@ -25,7 +25,7 @@ from workers.store.commit import read_marker
 from workers.store.layout import MARKERS, markers_of_round
 from workers.store.objects import ObjectStore
 from workers.store.parquet import read_parquet
-from workers.store.payloads import decode_capture
+from workers.store.payloads import decode_capture, decode_payload
 
 READERS: Final = 32
 """Requests for markers, and for the sizes of files, at once; of an S3 server each takes some ten milliseconds."""
@@ -189,6 +189,32 @@ def load_capture(store: ObjectStore, page_id: str) -> Capture:
             f"The store {store.where} holds no capture of page {page_id}: it was not captured, or captures were off."
         )
     return decode_capture(rows, f"page {page_id} in {store.where}")
+
+
+def captured_documents(store: ObjectStore, marker: Marker, page_ids: Collection[str]) -> Iterator[tuple[str, Capture]]:
+    """Of some pages of a batch the payloads of their own documents, page by page, their hashes verified.
+
+    A page that none was stored of is left out. Raises StoreDamaged.
+    """
+    wanted = (
+        pc.field("kind").isin(["dom_document", "dom_subtree"])
+        & (pc.field("target") == 0)
+        & pc.field("page_id").isin(pa.array(page_ids, pa.large_string()))
+    )
+    table = read_table(store, "captures", filter=wanted, of=[marker])
+    table = table.sort_by([("page_id", "ascending"), ("position", "ascending")])
+    payloads: list[Payload] = []
+    page = ""
+    # row by row, because all documents of a batch unpacked may be many times what they are packed
+    for number in range(table.num_rows):
+        (row,) = table.slice(number, 1).to_pylist()
+        if row["page_id"] != page:
+            if payloads:
+                yield page, Capture(tuple(payloads))
+            page, payloads = row["page_id"], []
+        payloads.append(decode_payload(row, f"page {page} in {store.where}"))
+    if payloads:
+        yield page, Capture(tuple(payloads))
 
 
 def verify_markers(store: ObjectStore, *, hashes: bool = False, of: Iterable[Marker] | None = None) -> Iterator[str]:

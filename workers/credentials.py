@@ -161,12 +161,33 @@ def _cookies(given: object, source: Reference, site: SitePolicy, policy: Policy)
         names = [domain] if not domain.startswith(".") else [domain[1:], f"any{domain}"]
         if all(policy.site_of_name(name.lower()) is site for name in names):
             plain = {key: cookie[key] for key in _COOKIE_KEYS if cookie.get(key) is not None}
+            if (key := _odd_key(plain)) is not None:
+                raise _wrong(source, site, f"has a cookie whose {key} no browser takes")
             if plain.get("expires") == -1:
                 del plain["expires"]  # Playwright's way to say: until the session ends
             kept.append({**plain, "domain": domain})
     if given and not kept and source is site.cookies:
         raise _wrong(source, site, "holds no cookie for the hosts of its site")
     return kept
+
+
+def _odd_key(cookie: dict[str, Any]) -> str | None:
+    """What of a cookie no browser takes; it would cost every page of its site."""
+    fine = {
+        "name": not set("=;") & set(cookie["name"]) and _is_plain(cookie["name"]),
+        "value": ";" not in cookie["value"] and _is_plain(cookie["value"]),
+        "path": isinstance(path := cookie.get("path", "/"), str) and path.startswith("/") and _is_plain(path),
+        "expires": isinstance(at := cookie.get("expires", 0), int | float) and not isinstance(at, bool),
+        "httpOnly": isinstance(cookie.get("httpOnly", False), bool),
+        "secure": isinstance(cookie.get("secure", False), bool),
+        "sameSite": cookie.get("sameSite", "Lax") in ("Strict", "Lax", "None"),
+    }
+    return next((key for key, is_fine in fine.items() if not is_fine), None)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text has neither a control character nor half a surrogate pair."""
+    return not any(ch < " " or ch == "\x7f" or "\ud800" <= ch <= "\udfff" for ch in text)
 
 
 def _storage(given: object, source: Reference, site: SitePolicy, policy: Policy) -> dict[str, dict[str, str]]:

@@ -241,3 +241,34 @@ def test_a_secret_is_masked_in_every_spelling_that_a_page_has_at_hand(tmp_path, 
     ]
     assert {text: masked(text, secrets) for text in shown} == dict.fromkeys(shown, "\u2022" * 8)
     assert masked("user, nested, token", secrets) == "user, nested, token"
+
+
+ODD = {
+    "name": "a=b",
+    "value": "line\nbreak",
+    "path": "relative",
+    "expires": "tomorrow",
+    "httpOnly": 1,
+    "secure": "yes",
+    "sameSite": "weird",
+}
+
+
+@pytest.mark.parametrize("key", ODD)
+def test_a_cookie_that_no_browser_takes_is_said_before_a_page_is_lost_for_it(tmp_path, key):
+    cookie = {"name": "sid", "value": "s3cret-value", "domain": "example.org", key: ODD[key]}
+    (tmp_path / "c.json").write_text(json.dumps([cookie]))
+    (tmp_path / "policy.toml").write_text(
+        '[[sites]]\nhosts = ["example.org"]\nbasis = "own"\ncookies = { file = "c.json" }\n'
+    )
+    with pytest.raises(SettingError, match=f"a cookie whose {key} no browser takes") as error:
+        load_credentials(read_policy(str(tmp_path / "policy.toml")))
+    assert cookie["value"] not in str(error.value)
+
+
+def test_a_header_stands_once_whatever_its_case(tmp_path):
+    (tmp_path / "policy.toml").write_text(
+        '[[sites]]\nhosts = ["example.org"]\nbasis = "own"\nheaders.X-A = { env = "A" }\nheaders.x-a = { env = "B" }\n'
+    )
+    with pytest.raises(SettingError, match="twice"):
+        read_policy(str(tmp_path / "policy.toml"))

@@ -8,12 +8,10 @@ host; so the two can be tested against each other.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -25,6 +23,7 @@ from schemas.errors import StoreError
 from schemas.identifiers import batch_id, lane_of
 from schemas.settings import CrawlSettings
 from schemas.urls import host_of
+from workers.browser.orphans import PLAN_PREFIX, own_folder
 from workers.store import ObjectStore, planned_pages, store_plan
 
 CHUNK: Final = 100_000
@@ -94,7 +93,7 @@ class GatheredPages:
 @contextmanager
 def plan_database(memory_mb: int) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database on this machine's disk, gone afterwards. Raises StoreError where the disk refuses."""
-    folder = Path(tempfile.mkdtemp(prefix="pagestate-plan-"))
+    folder = own_folder(PLAN_PREFIX)
     try:
         with duckdb.connect(str(folder / "plan.duckdb")) as database:
             database.execute(f"SET memory_limit = '{memory_mb}MB'")

@@ -179,6 +179,8 @@ def _site(raw: Mapping[str, Any], number: int, folder: PurePath) -> SitePolicy:
     headers = _table(raw.get("headers", {}), f"{where}: headers")
     for name in headers:
         lower = name.lower()
+        if sum(lower == other.lower() for other in headers) > 1:
+            raise SettingError(f"its {where} sets the header {name!r} twice, since case does not count; leave one out.")
         if not _HEADER.fullmatch(name) or lower in _RESERVED_HEADERS or lower.startswith(("sec-", "proxy-")):
             raise SettingError(f"its {where} sets the header {name!r}, which a policy cannot set; leave it out.")
 

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote
 
 from schemas.capture import Buffer, Capture
 from schemas.errors import SettingError
@@ -19,6 +22,8 @@ from schemas.urls import NotAWebUrl, url_key
 MAX_SECRET_BYTES: Final = 4 * 1024 * 1024
 MIN_MASKED_CHARS: Final = 6
 """A shorter value is in every page; masking it would hide the page and not the secret."""
+MAX_PARTS_DEPTH: Final = 4
+"""So often a value that holds another one (JSON in a percent-encoded cookie, in JSON) is opened."""
 MASK: Final = "\u2022" * 8
 _COOKIE_KEYS: Final = ("name", "value", "path", "expires", "httpOnly", "secure", "sameSite")
 
@@ -36,13 +41,56 @@ class Credentials:
     cookies: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     storage: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
+    _secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        given = [value for _, value in self.headers] + [str(cookie["value"]) for cookie in self.cookies]
+        given += [value for items in self.storage.values() for value in items.values()]
+        values = {spelt for value in given for part in _parts(value) for spelt in _spellings(part)}
+        kept = sorted((v for v in values if len(v) >= MIN_MASKED_CHARS), key=lambda v: (-len(v), v))
+        object.__setattr__(self, "_secrets", tuple(kept))
+
     def secrets(self) -> tuple[str, ...]:
-        """Every value that must not be stored, longest first."""
-        values = {value for _, value in self.headers} | {str(cookie["value"]) for cookie in self.cookies}
-        # "Bearer abc" is also secret as "abc"
-        values |= {part for _, value in self.headers for part in value.split()}
-        values |= {value for items in self.storage.values() for value in items.values()}
-        return tuple(sorted((v for v in values if len(v) >= MIN_MASKED_CHARS), key=lambda v: (-len(v), v)))
+        """Every value that must not be stored, in every spelling that a page has at hand, longest first."""
+        return self._secrets
+
+
+def _parts(value: str, depth: int = MAX_PARTS_DEPTH) -> Iterator[str]:
+    """A value and what is secret in it by itself: "Bearer abc" also as "abc", JSON also as each text in it.
+
+    Of "Basic ...", which is no more than another spelling, the password, and the pair that it is half of.
+    """
+    yield value
+    words = value.split()
+    if len(words) > 1:
+        yield from words
+    if words[:1] and words[0].lower() == "basic" and len(words) == 2:
+        with suppress(ValueError):
+            pair = b64decode(words[1], validate=True).decode()
+            yield from (pair, pair.partition(":")[2])
+    if (plain := unquote(value)) != value and depth:
+        yield from _parts(plain, depth - 1)
+    if value.lstrip()[:1] in ("{", "[", '"') and depth:
+        with suppress(ValueError, RecursionError):
+            for text in _texts(json.loads(value)):
+                yield from _parts(text, depth - 1)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value; the names of members are no secrets."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list | dict):
+            waiting += one.values() if isinstance(one, dict) else one
+
+
+def _spellings(value: str) -> set[str]:
+    """A value as it is, and as it stands in a URL: as JavaScript and as forms write it there."""
+    raw = value.encode("utf-8", "replace")
+    return {value, quote(raw, safe="-_.!~*'()"), quote_plus(raw, safe="*-._")}
 
 
 def load_credentials(policy: Policy) -> dict[str, Credentials]:
@@ -113,12 +161,33 @@ def _cookies(given: object, source: Reference, site: SitePolicy, policy: Policy)
         names = [domain] if not domain.startswith(".") else [domain[1:], f"any{domain}"]
         if all(policy.site_of_name(name.lower()) is site for name in names):
             plain = {key: cookie[key] for key in _COOKIE_KEYS if cookie.get(key) is not None}
+            if (key := _odd_key(plain)) is not None:
+                raise _wrong(source, site, f"has a cookie whose {key} no browser takes")
             if plain.get("expires") == -1:
                 del plain["expires"]  # Playwright's way to say: until the session ends
             kept.append({**plain, "domain": domain})
     if given and not kept and source is site.cookies:
         raise _wrong(source, site, "holds no cookie for the hosts of its site")
     return kept
+
+
+def _odd_key(cookie: dict[str, Any]) -> str | None:
+    """What of a cookie no browser takes; it would cost every page of its site."""
+    fine = {
+        "name": not set("=;") & set(cookie["name"]) and _is_plain(cookie["name"]),
+        "value": ";" not in cookie["value"] and _is_plain(cookie["value"]),
+        "path": isinstance(path := cookie.get("path", "/"), str) and path.startswith("/") and _is_plain(path),
+        "expires": isinstance(at := cookie.get("expires", 0), int | float) and not isinstance(at, bool),
+        "httpOnly": isinstance(cookie.get("httpOnly", False), bool),
+        "secure": isinstance(cookie.get("secure", False), bool),
+        "sameSite": cookie.get("sameSite", "Lax") in ("Strict", "Lax", "None"),
+    }
+    return next((key for key, is_fine in fine.items() if not is_fine), None)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text has neither a control character nor half a surrogate pair."""
+    return not any(ch < " " or ch == "\x7f" or "\ud800" <= ch <= "\udfff" for ch in text)
 
 
 def _storage(given: object, source: Reference, site: SitePolicy, policy: Policy) -> dict[str, dict[str, str]]:

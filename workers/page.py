@@ -377,9 +377,8 @@ class PageCapturer:
         }
         if processed is not None:
             row |= processed.listing
-        own = self._credentials_for(page)
-        if own is not None:
-            row = {name: without_secrets(value, own.secrets()) for name, value in row.items()}
+        secrets = self._secrets_of(page)
+        row = {name: without_secrets(value, secrets) for name, value in row.items()}
         return PageRecord(
             url_key=key,
             page_id=page_id(batch.crawl, batch.round, key, profile.name),
@@ -387,7 +386,7 @@ class PageCapturer:
             outcome=outcome,
             listing=row,
             selector_map=processed.selector_map if processed else [],
-            stages=page.stages,
+            stages=[replace(stage, detail=without_secrets(stage.detail, secrets)) for stage in page.stages],
             captures=processed.captures if processed else [],
             outline_map=processed.outline_map if processed else [],
             screenshots=page.screenshots,

@@ -15,6 +15,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+from workers.browser.channel import forget
+
 _Result = TypeVar("_Result")
 
 TRIES = 2
@@ -45,7 +47,10 @@ class ProcessPool:
                 one = self._idle.pop()
                 try:
                     # a process that is still loading its libraries takes nothing off the page's budget
-                    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(one.ready)), START_PATIENCE_SECONDS)
+                    ready = asyncio.wrap_future(one.ready)
+                    # where nobody waits any more, a process that is ended while it loads is nothing to complain of
+                    ready.add_done_callback(forget)
+                    await asyncio.wait_for(asyncio.shield(ready), START_PATIENCE_SECONDS)
                     async with asyncio.timeout(seconds):
                         return await asyncio.get_running_loop().run_in_executor(one.executor, work, *arguments)
                 except BrokenProcessPool:

@@ -31,6 +31,29 @@ def test_a_folder_of_a_living_process_stays() -> None:
     assert folder.is_dir()
 
 
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [
+        ("workers.store.s3", "scratch = m._Scratch(); print(scratch.folder(), flush=True); time.sleep(600)"),
+        ("scheduler.large_plan", "with m.plan_database(64): print('', flush=True); time.sleep(600)"),
+    ],
+)
+def test_what_a_killed_process_made_elsewhere_goes_too(temporary_folder: Path, module: str, made: str) -> None:
+    """Files on their way to S3, and a plan that is sorted on disk."""
+    script = f"import time, {module} as m\n{made}"
+    environment = {**os.environ, "TMPDIR": str(temporary_folder)}
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    process.stdout.readline()
+    (folder,) = temporary_folder.iterdir()
+    assert sweep_orphans() == []
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert sweep_orphans() == [folder]
+    assert list(temporary_folder.iterdir()) == []
+
+
 def test_a_folder_of_a_killed_process_goes(temporary_folder: Path) -> None:
     """Pain 32: given a process that was killed, its folder goes with the raw payloads in it."""
     script = "import time, workers.browser.orphans as o; print(o.own_folder(), flush=True); time.sleep(600)"

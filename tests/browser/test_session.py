@@ -131,6 +131,27 @@ async def test_a_flood_of_requests_is_capped(supervisor, site):
     assert len(site.hits) < 55, "most of what came after the cap was never asked for"
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_flood_of_a_worker_s_requests_is_capped(supervisor, site, depth):
+    """Given a worker, or one that a worker made, then what it asks for counts as what its page asks for."""
+    for n in range(60):
+        site.page(f"/{n}", b"", content_type="text/css")
+    flood = "(async () => { for (let i = 0; i < 60; i++) { await new Promise((r) => setTimeout(r, 20));"
+    site.page("/w1.js", flood + " await fetch('/' + i) } })()", content_type="text/javascript")
+    site.page("/w2.js", "new Worker('/w1.js')", content_type="text/javascript")
+    url = site.page("/", f"<p>text</p><script>new Worker('/w{depth}.js')</script>")
+    session = await visited(supervisor, url, replace(BUDGETS, quiet=timedelta(seconds=2.5)))
+    assert session.visit.settle_reason == "requests_cap"
+    assert len(site.hits) < 55, "most of what came after the cap was never asked for"
+
+
+async def test_a_flood_of_sockets_is_capped(supervisor, site):
+    """WebSockets count as requests, though the browser tells of them by other events."""
+    script = f"for (let i = 0; i < {CAPS.requests + 5}; i++) new WebSocket('ws://' + location.host + '/' + i)"
+    session = await visited(supervisor, site.page("/", f"<p>text</p><script>{script}</script>"))
+    assert session.visit.settle_reason == "requests_cap"
+
+
 async def test_a_flood_of_bytes_is_capped(supervisor, site):
     site.page("/big", b"x" * 150_000, content_type="text/css")
     script = "(async () => { for (let i = 0; i < 9; i++) await fetch('/big?' + i).then((r) => r.text()) })()"
@@ -241,6 +262,14 @@ async def test_a_download_of_a_frame_costs_nothing(supervisor, site):
     )
     visit = (await visited(supervisor, site.page("/", "<title>page</title><iframe src=/x></iframe>"))).visit
     assert (visit.title, visit.downloads, visit.files) == ("page", 1, ["a.zip (application/zip)"])
+
+
+async def test_a_download_of_a_link_has_no_type_of_its_page(supervisor, site):
+    """Its request is not the page's, so that its type is not known; that of the page would be wrong."""
+    site.page("/x", b"12", content_type="application/zip")
+    url = site.page("/", "<title>page</title><a id=a href=/x download=a.zip>x</a><script>a.click()</script>")
+    visit = (await visited(supervisor, url, replace(BUDGETS, quiet=timedelta(seconds=1)))).visit
+    assert (visit.downloads, visit.files) == (1, ["a.zip (type unknown)"])
 
 
 async def test_permissions_are_denied(supervisor, site):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -111,6 +112,24 @@ async def test_a_dead_driver_is_replaced_and_its_browser_ended(browser_path, sit
         assert await gone(old.process), "the browser that the dead driver left behind is ended, and reaped by us"
     finally:
         await supervisor.close()
+
+
+async def test_a_driver_that_is_killed_leaves_no_folder(browser_path, site, tmp_path, monkeypatch):
+    """What Playwright itself puts into the temporary folder goes with its browser's folder (pain 32)."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    supervisor = Supervisor(browser_path, SETTINGS)
+    try:
+        await visit(supervisor, site.page("/", "<p>text</p>"))
+        launched = supervisor._launched
+        assert launched is not None
+        assert launched.driver is not None
+        assert list(tmp_path.iterdir()) == [launched.folder]
+        launched.driver.kill()
+        assert await gone(launched.driver)
+    finally:
+        await supervisor.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_driver_that_dies_under_a_page_is_a_lost_browser(browser_path, site):

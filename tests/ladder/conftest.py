@@ -40,7 +40,7 @@ BUDGETS = Budgets(
 )
 """Short, for what never comes, and far above what a small page takes."""
 ENDPOINT = launch.endpoint
-IDLE_FOLDER = {"profile", "owner.json", "owner.lock"}
+IDLE_FOLDER = {"artifacts", "profile", "owner.json", "owner.lock"}
 
 
 @dataclass

@@ -180,6 +180,22 @@ def test_credentials_go_to_their_site_alone_and_are_stored_nowhere(
     assert not [part for part in parts if part in caplog.text.encode()]
 
 
+def test_what_a_failed_page_says_of_its_way_holds_no_credential(crawled, open_site, run_of, monkeypatch):
+    """Its answer has a type or a file name that repeats the header, and details name those, in stages too."""
+    site = open_site()
+    monkeypatch.setenv("PAGESTATE_TEST_HEADER", "h3ader-secret")
+    urls = [
+        site.page("/type", "x", content_type="image/h3ader-secret"),
+        site.page("/file", "x", headers={"Content-Disposition": "attachment; filename=h3ader-secret.zip"}),
+    ]
+    run = run_of(permitted(site, more='headers.X-Token = { env = "PAGESTATE_TEST_HEADER" }'))
+    done = crawled(urls, run=run)
+    assert set(done.outcomes().values()) <= {"unsupported_content", "download"}
+    assert [row for row in done.table("stage_metrics") if "\u2022" * 8 in (row["detail"] or "")]
+    for name in TABLE_NAMES:
+        assert "h3ader-secret" not in repr(done.table(name)), name
+
+
 def test_a_credential_that_a_page_shows_cannot_be_read_in_its_picture(crawled, open_site, run_of, monkeypatch):
     """Two sites that show two secrets of one width, also in capitals, have the same picture, to the last pixel."""
     urls, policy = [], ""

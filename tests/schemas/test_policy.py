@@ -207,3 +207,68 @@ def test_credentials_that_cannot_be_used(policy_of, tmp_path, case):
     assert said in str(raised.value)
     assert "a.test" in str(raised.value)
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_secret_is_masked_in_every_spelling_that_a_page_has_at_hand(tmp_path, monkeypatch):
+    """In JSON that is stored, in JSON in a percent-encoded cookie, in Basic authentication, and encoded in a URL."""
+    monkeypatch.setenv("PAGESTATE_TEST_TOKEN", "Basic YWRhOnBhNTV3b3JkIXg=")
+    cookie = "%7B%22id%22%3A%22inner%2Ft%3Dken%21%22%7D"
+    held = json.dumps({"user": {"token": "held-token", "n": 1}, "nested": json.dumps(["deeper token"])})
+    state = {
+        "cookies": [{"name": "sid", "value": cookie, "domain": "example.org"}],
+        "origins": [{"origin": "https://example.org", "localStorage": [{"name": "auth", "value": held}]}],
+    }
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    (tmp_path / "policy.toml").write_text(
+        '[[sites]]\nhosts = ["example.org"]\nbasis = "own"\nstorage_state = { file = "state.json" }\n'
+        'headers.Authorization = { env = "PAGESTATE_TEST_TOKEN" }\n'
+    )
+    secrets = load_credentials(read_policy(str(tmp_path / "policy.toml")))["example.org"].secrets()
+    shown = [
+        "YWRhOnBhNTV3b3JkIXg=",
+        "YWRhOnBhNTV3b3JkIXg%3D",
+        "pa55word!x",
+        "ada:pa55word!x",
+        cookie,
+        '{"id":"inner/t=ken!"}',
+        "inner/t=ken!",
+        "inner%2Ft%3Dken!",
+        "inner%2Ft%3Dken%21",
+        "held-token",
+        "deeper token",
+        "deeper%20token",
+        "deeper+token",
+    ]
+    assert {text: masked(text, secrets) for text in shown} == dict.fromkeys(shown, "\u2022" * 8)
+    assert masked("user, nested, token", secrets) == "user, nested, token"
+
+
+ODD = {
+    "name": "a=b",
+    "value": "line\nbreak",
+    "path": "relative",
+    "expires": "tomorrow",
+    "httpOnly": 1,
+    "secure": "yes",
+    "sameSite": "weird",
+}
+
+
+@pytest.mark.parametrize("key", ODD)
+def test_a_cookie_that_no_browser_takes_is_said_before_a_page_is_lost_for_it(tmp_path, key):
+    cookie = {"name": "sid", "value": "s3cret-value", "domain": "example.org", key: ODD[key]}
+    (tmp_path / "c.json").write_text(json.dumps([cookie]))
+    (tmp_path / "policy.toml").write_text(
+        '[[sites]]\nhosts = ["example.org"]\nbasis = "own"\ncookies = { file = "c.json" }\n'
+    )
+    with pytest.raises(SettingError, match=f"a cookie whose {key} no browser takes") as error:
+        load_credentials(read_policy(str(tmp_path / "policy.toml")))
+    assert cookie["value"] not in str(error.value)
+
+
+def test_a_header_stands_once_whatever_its_case(tmp_path):
+    (tmp_path / "policy.toml").write_text(
+        '[[sites]]\nhosts = ["example.org"]\nbasis = "own"\nheaders.X-A = { env = "A" }\nheaders.x-a = { env = "B" }\n'
+    )
+    with pytest.raises(SettingError, match="twice"):
+        read_policy(str(tmp_path / "policy.toml"))

@@ -14,6 +14,7 @@ from typing import Any
 from schemas.errors import PageFailed
 from schemas.settings import Caps
 from workers.browser.channel import Channel
+from workers.browser.page_workers import NO_BODIES_KEPT, REFUSED, WORKERS, PageWorkers
 from workers.browser.visit import MAX_LISTED, MAX_NAME_CHARS, SettleReason, Visit
 
 PAUSE_DOCUMENTS: dict[str, Any] = {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]}
@@ -70,7 +71,8 @@ class Documents:
         self._requested: Document | None = None
         self._first: Document | None = None
         self._pending: dict[str, str] = {}
-        self._file_types: dict[str, str] = {}
+        self._file_types: dict[str, tuple[str, str]] = {}
+        """Of each frame the last document's URL and type, which may turn out to be a file."""
         self.current: Document | None = None
         """The one that is shown; None before the first commit."""
         self.count = 0
@@ -96,10 +98,22 @@ class Documents:
             "Page.loadEventFired": self._on_loaded,
             "Page.downloadWillBegin": self._on_download,
             "Fetch.requestPaused": self._on_paused,
+            "Network.webSocketCreated": self._on_socket,
+            "Network.webSocketFrameReceived": self._on_socket_data,
         }
         self._listeners = {method: self._only_mine(handler) for method, handler in self._handlers.items()}
         for method, listener in self._listeners.items():
             channel.on(method, listener)
+        self._workers = PageWorkers(
+            channel,
+            session_id,
+            {
+                "Network.requestWillBeSent": self._on_worker_request,
+                "Network.dataReceived": self._on_data,
+                "Network.webSocketCreated": self._on_socket,
+                "Network.webSocketFrameReceived": self._on_socket_data,
+            },
+        )
 
     def _only_mine(self, handler: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any], str], None]:
         def listen(event: dict[str, Any], session: str) -> None:
@@ -112,13 +126,15 @@ class Documents:
         """Switches the events on. Raises CommandFailed, BrowserLost."""
         await asyncio.gather(
             # bodies are not kept for us: nobody asks for them
-            self._post("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}),
+            self._post("Network.enable", NO_BODIES_KEPT),
             self._post("Network.setBypassServiceWorker", {"bypass": True}),
             self._post("Page.enable"),
+            self._post("Target.setAutoAttach", WORKERS),
         )
 
     def stop(self) -> None:
         """Stops listening on the shared channel."""
+        self._workers.stop()
         for method, listener in self._listeners.items():
             self._channel.off(method, listener)
 
@@ -164,7 +180,7 @@ class Documents:
     # events
 
     def _on_request(self, event: dict[str, Any]) -> None:
-        visit, number, url = self._visit, event["requestId"], event["request"]["url"]
+        number, url = event["requestId"], event["request"]["url"]
         if self._is_main_document(event):
             if self._requested is None or self._requested.id != number:
                 self._requested = Document(number, url)
@@ -173,9 +189,19 @@ class Documents:
                 self._requested.url = url
         if "redirectResponse" in event:
             return
-        visit.requests += 1
         self._pending[number] = url
-        if visit.requests > self._caps.requests:
+        self._count_request()
+
+    def _on_worker_request(self, event: dict[str, Any]) -> None:
+        if "redirectResponse" not in event:
+            self._count_request()
+
+    def _on_socket(self, _: dict[str, Any]) -> None:
+        self._count_request()
+
+    def _count_request(self) -> None:
+        self._visit.requests += 1
+        if self._visit.requests > self._caps.requests:
             self._refuse_the_rest("requests_cap")
 
     def _is_main_document(self, event: dict[str, Any]) -> bool:
@@ -187,7 +213,7 @@ class Documents:
         response = event["response"]
         headers = {name.lower(): value for name, value in response.get("headers", {}).items()}
         kind = headers.get("content-type", "").split(";")[0].strip().lower() or None
-        self._file_types[event.get("frameId", "")] = kind or response.get("mimeType", "")
+        self._file_types[event.get("frameId", "")] = (response["url"], kind or response.get("mimeType", ""))
         document = self._of(event["requestId"])
         if document is not None:
             document.status, document.headers, document.content_type = response["status"], headers, kind
@@ -197,12 +223,18 @@ class Documents:
 
     def _on_data(self, event: dict[str, Any]) -> None:
         size = event["dataLength"]
-        self._visit.response_bytes += size
+        self._count_bytes(size)
         document = self._of(event["requestId"])
         if document is not None:
             document.bytes += size
             if document.bytes > self._caps.document_bytes:
                 self._refuse_document(f"more than {self._caps.document_bytes} bytes, decoded")
+
+    def _on_socket_data(self, event: dict[str, Any]) -> None:
+        self._count_bytes(len(event["response"]["payloadData"]))
+
+    def _count_bytes(self, size: int) -> None:
+        self._visit.response_bytes += size
         if self._visit.response_bytes > self._caps.response_bytes:
             self._refuse_the_rest("bytes_cap")
 
@@ -257,7 +289,9 @@ class Documents:
             self.changed.set()
 
     def _on_download(self, event: dict[str, Any]) -> None:
-        self._visit.note_file(event["suggestedFilename"], self._file_types.get(event["frameId"]))
+        url, kind = self._file_types.get(event["frameId"], ("", ""))
+        # a link with `download` asks for its file past the page's network: the frame's type is its document's
+        self._visit.note_file(event["suggestedFilename"], kind if url == event["url"] else None)
         self.changed.set()
 
     def refuses(self, event: dict[str, Any]) -> bool:
@@ -288,7 +322,8 @@ class Documents:
     def _refuse_the_rest(self, reason: SettleReason) -> None:
         if self.capped is None:
             self.capped = reason
-            self._send("Network.setBlockedURLs", {"urls": ["*"]})
+            self._send("Network.setBlockedURLs", REFUSED)
+            self._workers.refuse()
             self.changed.set()
 
     # commands

@@ -131,6 +131,8 @@ async def launch(
             # Playwright hides scrollbars; an agent's browser shows them, and they take room from the page
             ignore_default_args=["--hide-scrollbars"],
             accept_downloads=False,
+            # else the driver makes a folder of its own, which it leaves behind where it is killed
+            artifacts_dir=folder / "artifacts",
             # Playwright takes loopback through it too, which Chromium's own switch would not
             proxy={"server": proxy} if proxy else None,
             timeout=LAUNCH_PATIENCE_SECONDS * 1000,

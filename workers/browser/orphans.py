@@ -1,7 +1,7 @@
-"""A browser and its folder are swept away by the next run when their own run could not end them any more.
+"""Temporary folders, and browsers, are swept away by the next run when their own run could not end them any more.
 
-The folder holds the profile and spooled payloads, which are raw: secrets in them are not masked yet. Its path is on the
-command line of the browser, which is the mark that a process carries.
+A browser's folder holds the profile and spooled payloads, which are raw: secrets in them are not masked yet. Its path
+is on the command line of the browser, which is the mark that a process carries.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ import psutil
 from workers.browser.processes import group_of, kill_group
 
 PREFIX = "pagestate-browser-"
+SCRATCH_PREFIX = "pagestate-scratch-"
+"""Files on their way to a store that is no folder."""
+PLAN_PREFIX = "pagestate-plan-"
+"""A plan that is sorted on disk."""
 OWNER_FILE = "owner.json"
 LOCK_FILE = "owner.lock"
 
@@ -27,15 +31,16 @@ _held: dict[Path, int] = {}
 """Descriptors that keep the locks of this process's folders."""
 
 
-def own_folder() -> Path:
+def own_folder(prefix: str = PREFIX) -> Path:
     """A new folder in the system's temporary folder, for this user only, which says whose it is.
 
     A lock says that the owner lives: it is free the moment the process is gone, and means the same to processes that
     cannot see each other's ids, or whose clocks were set in between.
     """
-    for folder in [folder for folder in _held if not folder.exists()]:
-        os.close(_held.pop(folder))
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    for held in [held for held in list(_held) if not held.exists()]:
+        if (over := _held.pop(held, None)) is not None:  # else another thread was first
+            os.close(over)
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     (folder / OWNER_FILE).write_text(json.dumps({"pid": os.getpid()}), "utf-8")
     # it gets its name when it is locked: nobody may find it free before
     draft = folder / f".{LOCK_FILE}"
@@ -60,7 +65,9 @@ def sweep_orphans() -> list[Path]:
 
     Folders that do not say whose they are stay.
     """
-    swept = [folder for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_orphan(folder)]
+    everywhere = Path(tempfile.gettempdir())
+    found = [folder for prefix in (PREFIX, SCRATCH_PREFIX, PLAN_PREFIX) for folder in everywhere.glob(f"{prefix}*")]
+    swept = [folder for folder in found if _is_orphan(folder)]
     if swept:
         _end_browsers_of(swept)
     for folder in swept:

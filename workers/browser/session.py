@@ -312,7 +312,7 @@ class PageSession:
         try:
             # the events for the frames that are there come before the answer
             frames: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
-            frames["filter"] = [{"type": "iframe", "exclude": False}]
+            frames["filter"] = [{"type": kind, "exclude": False} for kind in ("iframe", "worker")]
             await self._or_gone(self.channel.ask("Target.setAutoAttach", frames, above))
         finally:
             self.channel.off("Target.attachedToTarget", on_attached)

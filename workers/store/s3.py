@@ -10,7 +10,6 @@ import base64
 import hashlib
 import random
 import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -27,6 +26,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pyarrow.fs import FileSystem, PyFileSystem
 
 from schemas.errors import StoreError, StoreUnavailable
+from workers.browser.orphans import SCRATCH_PREFIX, own_folder
 from workers.store.arrow_files import StoredFiles
 from workers.store.s3_client import S3Options, bucket_and_prefix, client_of
 from workers.store.s3_errors import sentence_about
@@ -269,8 +269,10 @@ class _Scratch:
     def folder(self) -> Path:
         with self._lock:
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="pagestate-scratch-"))
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                own = own_folder(SCRATCH_PREFIX)
+                weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+                self._folder = own / "files"
+                self._folder.mkdir()
             return self._folder
 
 

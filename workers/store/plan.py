@@ -282,7 +282,7 @@ def _columns(tables: Iterator[pa.Table]) -> Iterator[PlannedColumns]:
             continue
         ids = table["batch_id"].to_numpy().astype("S32")
         starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
-        lists = pc.list_value_length(table["profiles"]).to_numpy()
+        lists = pc.list_value_length(table["profiles"]).fill_null(0).to_numpy()  # null in plans of version 1
         found = PlannedColumns(
             lane=table["lane"].to_numpy()[starts],
             sequence=table["sequence"].to_numpy()[starts],

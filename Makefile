@@ -18,7 +18,7 @@ WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan bench-open bench-fleet compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan bench-open bench-fleet bench-engines compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -74,6 +74,9 @@ bench-open: ready-python ## measure how long a reader takes to open a crawl of N
 
 bench-fleet: ready-python ## measure how throughput grows from 1 to 16 workers whose captures are a sleep (needs redis-server)
 	@$(BIN)/python tests/bench/fleet.py $(ARGS)
+
+bench-engines: ready ## measure what a page costs on a worker with Redis and S3, against the local engine
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/engines.py $(ARGS)
 
 # A stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle

@@ -8,8 +8,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -121,6 +120,8 @@ class BatchRunner:
         looks = [(page, look) for page in batch.pages for look in page.looks(self.settings.profiles)]
         pages = Counter(host_of(planned.url_key) for planned, _ in looks)
         turns = asyncio.Semaphore(1 if execution.losses.careful else len(looks))
+        if execution.journal is not None:
+            execution.journal.expect(len(looks))
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
@@ -185,14 +186,18 @@ class BatchRunner:
                 record = self.capturer.quarantined(batch, planned, profile, losses)
                 await asyncio.to_thread(self._store_bundle, batch, planned, record, losses)
             else:
-                async with _journaled(execution.journal, look):
-                    come = partial(_comes, turn, execution)
-                    record = await self.capturer.capture(batch, planned, profile, come)
+                if execution.journal is not None:
+                    await execution.journal.enter(look)
+                record = await self.capturer.capture(batch, planned, profile, partial(_comes, turn, execution))
+                if execution.journal is not None:
+                    execution.journal.leave(look)
         row = record.listing
         self.back_off.note(planned.url_key, record.outcome, row["retry_after_seconds"])
         self.told(
             PageDone(record.url_key, record.profile, record.outcome, tuple(row["degradations"]), row["duration_ms"])
         )
+        if execution.journal is not None:
+            await execution.journal.settle()  # the slot is another page's by now
         return record
 
     async def _host_is_ready(self, url_key: str, deadline: float) -> bool:
@@ -231,16 +236,3 @@ async def _comes(turn: Turn, execution: Execution) -> None:
     await turn.come()
     if execution.may_not_start:
         raise PageFailed("deferred", CLAIM_LOST)
-
-
-@asynccontextmanager
-async def _journaled(journal: Journal | None, look: str) -> AsyncIterator[None]:
-    """A page is on record while it is in flight."""
-    if journal is None:
-        yield
-        return
-    await journal.enter(look)
-    try:
-        yield
-    finally:
-        await journal.leave(look)

@@ -1,7 +1,8 @@
 """A journal names what an execution of a batch has in flight, so that a page that kills its worker is found.
 
-An entry is one look at a page: its URL and profile. It is written before the page is started and taken out after it
-has ended. What an execution that was lost had in flight then tells: in company a page may be innocent, alone it is not.
+An entry is one look at a page: its URL and profile. It is on record before the page is started, and taken out when the
+next one is entered or a moment after it has ended: a request for each page, not two. What an execution that was lost
+had in flight then tells: in company a page may be innocent, alone it is not.
 So after a loss a batch goes on in careful mode, one page at a time, and a page that was alone in flight at two losses
 is `quarantined`.
 """
@@ -19,6 +20,8 @@ from workers.store.layout import journal_path, journals_of
 from workers.store.objects import ObjectStore
 
 LOSSES_TO_QUARANTINE = 2
+LINGER_SECONDS = 0.5
+"""How long a page that has ended may stay on record, for the next one's entry to take it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +48,45 @@ class Journal:
     def __init__(self, store: ObjectStore, batch: Batch, attempt: str) -> None:
         self._store = store
         self._path = journal_path(batch.round, batch.batch_id, attempt)
+        self._coming = 0
         self._in_flight: set[str] = set()
         self._tag: str | None = None
         self._writing = asyncio.Lock()
+        self._changes = self._written = 0
+
+    def expect(self, looks: int) -> None:
+        """So many looks at pages are to come, at most; after the last none is waited for."""
+        self._coming = looks
 
     async def enter(self, look: str) -> None:
         """A page is about to be started; it is on record when this returns. Raises StoreError."""
+        self._coming -= 1
         self._in_flight.add(look)
-        await self._write()
+        self._changes += 1
+        await self._write(self._changes)
 
-    async def leave(self, look: str) -> None:
-        """A page has ended. Raises StoreError."""
+    def leave(self, look: str) -> None:
+        """A page has ended: it goes from the record with the next that is entered, or with `settle`."""
         self._in_flight.discard(look)
-        await self._write()
+        self._changes += 1
+
+    async def settle(self) -> None:
+        """Returns when every page that has ended by now is off the record. Raises StoreError."""
+        change = self._changes
+        if self._coming > 0 or self._in_flight:
+            await asyncio.sleep(LINGER_SECONDS)
+        await self._write(change)
 
     async def close(self) -> None:
         """The execution has ended by itself: whatever it had in flight is to blame for nothing."""
         if self._tag is not None:
             await asyncio.to_thread(self._store.delete, self._path)
 
-    async def _write(self) -> None:
+    async def _write(self, change: int) -> None:
         async with self._writing:
+            if self._written >= change:
+                return  # while this one waited, another wrote down what it had to say
+            now = self._changes
             data = json.dumps({"in_flight": sorted(self._in_flight)}).encode()
             if self._tag is not None:
                 self._tag = await asyncio.to_thread(self._store.put_if_match, self._path, data, self._tag)
@@ -76,6 +97,7 @@ class Journal:
                 self._tag = found[1] if found else None
                 if found is not None and not made and found[0] != data:
                     self._tag = await asyncio.to_thread(self._store.put_if_match, self._path, data, found[1])
+            self._written = now
 
 
 def losses_of(store: ObjectStore, batch: Batch) -> Losses:

@@ -28,7 +28,8 @@ def lose(store: FolderStore, attempt: str, *entered: str, left: str = "") -> Non
         journal = Journal(store, BATCH, attempt)
         await asyncio.gather(*map(journal.enter, entered))
         if left:
-            await journal.leave(left)
+            journal.leave(left)
+            await journal.settle()
 
     asyncio.run(run())
 
@@ -37,7 +38,7 @@ def test_a_batch_without_losses_is_not_careful(store):
     async def run() -> None:
         journal = Journal(store, BATCH, "one")
         await journal.enter(A)
-        await journal.leave(A)
+        journal.leave(A)
         await journal.close()
 
     asyncio.run(run())
@@ -60,6 +61,69 @@ def test_a_page_lost_alone_twice_is_quarantined(store):
     losses = losses_of(store, BATCH)
     assert losses.quarantined(A)
     assert not losses.quarantined(B)
+
+
+def test_a_page_that_has_ended_is_to_blame_for_nothing_though_no_other_follows_it(store):
+    for attempt in "one", "two":
+
+        async def run(attempt: str = attempt) -> None:
+            journal = Journal(store, BATCH, attempt)
+            journal.expect(2)
+            await journal.enter(A)
+            journal.leave(A)
+            await journal.settle()
+
+        asyncio.run(run())
+    losses = losses_of(store, BATCH)
+    assert losses.executions == 2
+    assert not losses.quarantined(A)
+
+
+def test_the_next_page_takes_the_one_before_off_the_record(store):
+    for attempt in "one", "two":
+
+        async def run(attempt: str = attempt) -> None:
+            journal = Journal(store, BATCH, attempt)
+            await journal.enter(A)
+            journal.leave(A)
+            await journal.enter(B)
+
+        asyncio.run(run())
+    losses = losses_of(store, BATCH)
+    assert losses.quarantined(B)
+    assert not losses.quarantined(A)
+
+
+class Counting(FolderStore):
+    """Counts what is written."""
+
+    writes = 0
+
+    def put_if_match(self, path: str, data: bytes, tag: str) -> str | None:
+        Counting.writes += 1
+        return super().put_if_match(path, data, tag)
+
+
+def test_pages_in_two_slots_cost_a_write_each_and_few_besides(tmp_path, monkeypatch):
+    counting, pages = Counting.for_run(tmp_path / "store"), 40
+    monkeypatch.setattr(Counting, "writes", 0)
+
+    async def run() -> None:
+        journal, slots = Journal(counting, BATCH, "one"), asyncio.Semaphore(2)
+        journal.expect(pages)
+
+        async def page(name: str) -> None:
+            async with slots:
+                await journal.enter(name)
+                await asyncio.sleep(0.01)
+                journal.leave(name)
+            await journal.settle()
+
+        await asyncio.gather(*(page(str(n)) for n in range(pages)))
+
+    asyncio.run(run())
+    assert pages / 2 <= Counting.writes <= pages + 3
+    assert losses_of(counting, BATCH).alone.total() == 0
 
 
 def test_a_damaged_journal_is_named(store):

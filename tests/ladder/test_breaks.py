@@ -96,7 +96,9 @@ async def test_a_browser_that_makes_no_page_is_replaced_before_the_page_knows(la
     assert ladder.supervisor.launches == launches + 1
 
 
-@pytest.mark.parametrize("method", ["Network.enable", "Page.enable", "Browser.grantPermissions"])
+@pytest.mark.parametrize(
+    "method", ["Network.enable", "Page.enable", "Target.setAutoAttach", "Browser.grantPermissions"]
+)
 async def test_a_session_that_does_not_start_ends_its_browser(ladder, proxies, site, method):
     """No step waits for ever, not even those before the first (pain 12)."""
     ladder.proxy.fault(method, proxies.drop, times=1)

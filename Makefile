@@ -18,7 +18,7 @@ WITH_BROWSER := PAGESTATE_BROWSER="$${PAGESTATE_BROWSER:-$$(cat .venv/browser)}"
 COMPILED = $(shell infra/compiled.sh check 2>/dev/null && echo PYTHONPATH="$(CURDIR)/.cache/compiled")
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test fix check bench bench-plan bench-open bench-fleet bench-engines compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
+.PHONY: help crawl test fix check bench bench-plan bench-open bench-fleet bench-engines bench-lost compiled chaos simulate faults soak idle oracle differential lock clean ready ready-python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -78,6 +78,9 @@ bench-fleet: ready-python ## measure how throughput grows from 1 to 16 workers w
 bench-engines: ready ## measure what a page costs on a worker with Redis and S3, against the local engine
 	@$(WITH_BROWSER) $(BIN)/python tests/bench/engines.py $(ARGS)
 
+bench-lost: ready ## measure how soon a killed worker's batch is at work again (needs redis-server, rabbitmq-server)
+	@$(WITH_BROWSER) $(BIN)/python tests/bench/lost_worker.py $(ARGS)
+
 # A stamp is written last and holds what it vouches for, so that an interrupted run starts over.
 ORACLE := .cache/oracle
 STAGEHAND := .cache/oracle-stagehand
@@ -85,7 +88,7 @@ STAGEHAND_LOCK := tests/oracle/stagehand
 oracle: ready-python ## set up the real browser-use and the real Stagehand beside, for the tests that compare with them
 	@cmp -s requirements-oracle.lock $(ORACLE)/stamp || { \
 		rm -rf $(ORACLE) && $(BIN)/python -m venv $(ORACLE) && \
-		$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check --no-input --require-hashes -r requirements-oracle.lock && \
+		$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements-oracle.lock && \
 		cp requirements-oracle.lock $(ORACLE)/stamp; }
 	@if ! command -v npm >/dev/null; then echo "No npm: the outline is not compared with the real Stagehand; install Node.js 20 or newer."; \
 	else cmp -s $(STAGEHAND_LOCK)/package-lock.json $(STAGEHAND)/stamp || { \

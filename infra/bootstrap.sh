@@ -113,7 +113,9 @@ make_venv() {
 install_packages() {
     rm -f "$packages_stamp"
     say "installing the locked packages (about a minute)"
-    logged "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --require-hashes -r requirements.lock ||
+    # The lock file names every package, so pip has nothing to resolve: left to itself, it looks for the newest release of
+    # a package that is asked for with an extra, finds it unpinned, and refuses the whole file.
+    logged "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock ||
         die "The packages in requirements.lock could not be installed; the lines above say why."
     say "installing pagestate"
     logged "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --no-deps --no-build-isolation -e . ||

@@ -89,7 +89,6 @@ def measure(urls: Sequence[str], folder: Path, repeats: int, said: Callable[[str
     s3.start()
     os.environ.update(s3.environment(s3.port))
     environment = os.environ | {"PAGESTATE_BROWSER": str(find_browser(os.environ.get("PAGESTATE_BROWSER", "")))}
-    broker = f"redis://127.0.0.1:{redis.port}/0"
     cpu: dict[str, list[float]] = {"local": [], "worker": []}
     try:
         for repeat in range(repeats):
@@ -100,7 +99,7 @@ def measure(urls: Sequence[str], folder: Path, repeats: int, said: Callable[[str
                     local(seeds, store, environment)
                 else:
                     store = f"s3://{BUCKET}/crawl-{repeat}"
-                    fleet(seeds, store, environment, broker, folder / f"worker-{repeat}.log")
+                    fleet(seeds, store, environment, redis.url, folder / f"worker-{repeat}.log")
                 used = reaped_cpu() - before
                 apart = running_cpu(redis) + running_cpu(s3) - servers
                 pages = captured(store)

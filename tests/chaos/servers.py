@@ -21,6 +21,8 @@ import boto3
 import redis
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from kombu import Connection
+from kombu.exceptions import OperationalError
 
 READY_SECONDS = 90.0
 BUCKET = "bucket"
@@ -84,6 +86,7 @@ class Redis(Killable):
         if program is None:
             raise FileNotFoundError("no broker: redis-server is not installed; infra/servers.sh installs it")
         (self.port,) = free_ports(1)
+        self.url = f"redis://127.0.0.1:{self.port}/0"
         command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
         super().__init__(command, folder / "redis.log")
 
@@ -94,6 +97,52 @@ class Redis(Killable):
     def _answers(self) -> bool:
         with redis.Redis(port=self.port) as client, suppress(redis.RedisError):
             return bool(client.ping())
+        return False
+
+
+class RabbitMQ(Killable):
+    """A RabbitMQ with a node of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        # Debian's command on the path changes the user; this one runs as whoever calls it
+        debians = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+        found = str(debians) if debians.exists() else shutil.which("rabbitmq-server")
+        if found is None:
+            raise FileNotFoundError("no broker: rabbitmq-server is not installed; infra/servers.sh installs it")
+        port, between_nodes, self._names = free_ports(3)
+        self.url = f"amqp://guest:guest@127.0.0.1:{port}//"
+        (folder / "plugins").write_text("[].")
+        variables = {
+            "HOME": folder,
+            "RABBITMQ_NODENAME": f"test{port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": port,
+            "RABBITMQ_DIST_PORT": between_nodes,
+            "RABBITMQ_MNESIA_BASE": folder / "data",
+            "RABBITMQ_LOG_BASE": folder / "logs",
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": folder / "plugins",
+            "RABBITMQ_CONFIG_FILE": folder / "none",
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "ERL_EPMD_PORT": self._names,
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+        super().__init__([found], folder / "rabbitmq.log", {name: str(value) for name, value in variables.items()})
+
+    def start(self) -> None:
+        super().start()
+        wait_until(self._answers, "RabbitMQ answers")
+
+    def end(self, seconds: float = 60.0) -> int:
+        code = super().end(seconds)
+        # the daemon that knows the names of Erlang's nodes outlives them
+        subprocess.run(["epmd", "-port", str(self._names), "-kill"], capture_output=True, check=False)
+        return code
+
+    def _answers(self) -> bool:
+        with suppress(OSError, OperationalError), Connection(self.url) as connection:
+            connection.ensure_connection(max_retries=1, timeout=2)
+            return True
         return False
 
 

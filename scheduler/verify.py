@@ -25,6 +25,7 @@ from schemas.settings import CrawlSettings
 from workers.store import (
     ObjectStore,
     StoredPlan,
+    ahead,
     check_screenshot,
     committed_batch_ids,
     committed_rounds,
@@ -36,6 +37,8 @@ from workers.store import (
     verify_markers,
 )
 
+AT_ONCE = 4
+"""Batches that are looked at at once: most of the time each waits for the store; each holds its files' rows."""
 DATA_FILE = re.compile(r"data/\w+/crawl=[^/]+/round=(\d+)/part-[0-9a-f]+-[0-9a-f]+\.parquet")
 
 
@@ -78,17 +81,31 @@ def verify(store: ObjectStore, *, contents: bool = True) -> Verified:
             if marker is not None:
                 named.add(marker)
                 found.problems += verify_markers(store, hashes=contents, of=[marker])
-        for batch in _each_batch(plan, store.where, found.problems):
-            marker = read_marker(store, number, batch.batch_id) if batch.batch_id in committed else None
-            if marker is None:
-                continue
-            named.add(marker)
-            found.problems += verify_markers(store, hashes=contents, of=[marker])
-            found.pages += sum(marker.outcomes.values())
-            if contents:
-                found.problems += _contents_problems(store, batch, marker, crawl.crawl, settings)
+
+        def looked_at(batch: Batch) -> tuple[Marker | None, list[str]]:
+            return _looked_at(store, batch, crawl.crawl, settings, contents=contents)
+
+        done = (batch for batch in _each_batch(plan, store.where, found.problems) if batch.batch_id in committed)
+        for _, (marker, problems) in ahead(looked_at, done, AT_ONCE, 2 * AT_ONCE):
+            if marker is not None:
+                named.add(marker)
+                found.pages += sum(marker.outcomes.values())
+                found.problems += problems
     found.files, found.strays = named.count(), list(named.strangers(store.list("data/")))
     return found
+
+
+def _looked_at(
+    store: ObjectStore, batch: Batch, crawl: str, settings: CrawlSettings, *, contents: bool
+) -> tuple[Marker | None, list[str]]:
+    """The marker of a committed batch, and what is wrong with its files; None where the marker is gone meanwhile."""
+    marker = read_marker(store, batch.round, batch.batch_id)
+    if marker is None:
+        return None, []
+    problems = list(verify_markers(store, hashes=contents, of=[marker]))
+    if contents:
+        problems += _contents_problems(store, batch, marker, crawl, settings)
+    return marker, problems
 
 
 def remove_strays(store: ObjectStore, found: Verified, now: datetime) -> None:

@@ -1,5 +1,6 @@
 """The store: Parquet files, exactly-once commit, and readers that start from markers."""
 
+from workers.store.ahead import ahead
 from workers.store.commit import CommitResult, commit_batch, read_marker
 from workers.store.crawl_file import CrawlFile, check_crawl, open_crawl
 from workers.store.folder import FolderStore
@@ -45,6 +46,7 @@ __all__ = [
     "ObjectStore",
     "PlannedColumns",
     "StoredPlan",
+    "ahead",
     "captured_documents",
     "check_crawl",
     "check_screenshot",

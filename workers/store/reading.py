@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import Final, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from schemas.marker import CommittedFile, Marker
 from schemas.records import Row
 from schemas.tables import TableName, table_schema
 from schemas.urls import NotAWebUrl, url_key
+from workers.store.ahead import ahead
 from workers.store.commit import read_marker
 from workers.store.layout import MARKERS, markers_of_round
 from workers.store.objects import ObjectStore
@@ -44,22 +44,9 @@ def each_marker(store: ObjectStore, round_number: int | None = None) -> Iterator
 
     A hundred and more are asked for at once, because each costs a request; no more of them than that are in memory.
     """
-    paths = _marker_paths(store, round_number)
-    with ThreadPoolExecutor(READERS, "pagestate-markers") as pool:
-        ahead: deque[tuple[str, Future[bytes | None]]] = deque()
-        try:
-            while True:
-                for path in islice(paths, READERS * 4 - len(ahead)):
-                    ahead.append((path, pool.submit(store.read, path)))
-                if not ahead:
-                    return
-                path, asked = ahead.popleft()
-                data = asked.result()
-                if data is not None:
-                    yield Marker.decode(data, f"{path} in {store.where}")
-        finally:
-            for _, left in ahead:
-                left.cancel()
+    for path, data in ahead(store.read, _marker_paths(store, round_number), READERS, READERS * 4):
+        if data is not None:
+            yield Marker.decode(data, f"{path} in {store.where}")
 
 
 def committed_batch_ids(store: ObjectStore, round_number: int) -> frozenset[str]:

@@ -6,23 +6,20 @@ unless its reason is one of `ALLOWED_SKIPS`.
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import shutil
-import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from servers import BUCKET, S3, free_ports
 
 from scheduler.example.server import ExampleSite, serve_example
 from schemas.errors import BrowserMissing
@@ -204,34 +201,12 @@ class S3Server:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real S3 server (SeaweedFS) on free ports of this machine; the test skips where it is not installed."""
-    program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    if program is None:
-        pytest.skip("no S3 server: weed is not installed; it comes with the development packages")
-    folder = tmp_path_factory.mktemp("s3")
-    identity = {"name": "t", "actions": ["Admin"], "credentials": [{"accessKey": "key", "secretKey": "secret"}]}
-    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
-    (folder / "data").mkdir()
-    master, volume, filer, s3, admin = free_ports(5)
-    command = [
-        *(program, "mini", f"-dir={folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={master}"),
-        *(f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}", f"-admin.port={admin}", "-webdav=false"),
-        *(f"-s3.config={folder}/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.autoCreateBucket=false"),
-        # its Unix sockets would lie in /tmp and its statistics would go abroad
-        *(f"-filer.localSocket={folder}/f", f"-s3.localSocket={folder}/s", "-master.telemetry=false"),
-        *("-admin.ui=false", "-master.electionTimeout=1s"),
-    ]
-    environment = {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{s3}",
-        # nothing of this machine's own set-up, and no search for a role on the network
-        "AWS_CONFIG_FILE": str(folder / "none"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    with running(command, folder / "log", lambda: _bucket_is_made(environment)):
-        yield S3Server("bucket", environment)
+    try:
+        server = S3(tmp_path_factory.mktemp("s3"))
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    with server.up():
+        yield S3Server(BUCKET, server.environment(server.port))
 
 
 @pytest.fixture
@@ -240,43 +215,6 @@ def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return f"s3://{s3_server.bucket}/{random.getrandbits(64):016x}"
-
-
-def _bucket_is_made(environment: dict[str, str]) -> bool:
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    session = boto3.Session(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
-    config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=10)
-    client = session.client(
-        "s3", region_name="us-east-1", endpoint_url=environment["AWS_ENDPOINT_URL_S3"], config=config
-    )
-    try:
-        client.create_bucket(Bucket="bucket")
-        client.put_object(Bucket="bucket", Key="ready", Body=b"")
-    except client.exceptions.BucketAlreadyOwnedByYou:
-        client.put_object(Bucket="bucket", Key="ready", Body=b"")
-    except (BotoCoreError, ClientError):
-        return False
-    finally:
-        client.close()
-    return True
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that are free, and free with 10,000 added too, below those given to outgoing connections."""
-    found: list[int] = []
-    with ExitStack() as held:
-        while len(found) < count:
-            port = random.randrange(12_000, 22_000)
-            try:
-                for number in (port, port + 10_000):
-                    held.enter_context(socket.create_server(("127.0.0.1", number)))
-            except OSError:
-                continue
-            found.append(port)
-    return found
 
 
 @pytest.fixture(scope="session", name="free_ports")

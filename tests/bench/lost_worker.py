@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from servers import BUCKET, S3, Killable, RabbitMQ, Redis, wait_until
 

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 
 from servers import BUCKET, S3, Killable, Redis, Wire, wait_until

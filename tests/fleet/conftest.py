@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +19,7 @@ import psutil
 import pytest
 import redis
 from celery import Celery
-from kombu import Connection
-from kombu.exceptions import OperationalError
+from servers import RabbitMQ, Redis
 
 from scheduler.rounds import plan_round
 from schemas.batch import Batch, PlannedPage
@@ -65,72 +63,24 @@ class Broker:
         self.redis.close()
 
 
-@pytest.fixture(scope="session")
-def redis_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    free_ports: Callable[[int], list[int]],
-    running: Callable[..., Any],
-) -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("no broker: redis-server is not installed; infra/servers.sh installs it")
-    folder = tmp_path_factory.mktemp("redis")
-    (port,) = free_ports(1)
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-
-    def answers() -> bool:
-        with redis.Redis(port=port) as client, suppress(redis.ConnectionError):
-            return bool(client.ping())
-        return False
-
-    with running(command, folder / "log", answers):
-        yield f"redis://127.0.0.1:{port}/0"
-
-
-@pytest.fixture(scope="session")
-def rabbitmq_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    free_ports: Callable[[int], list[int]],
-    running: Callable[..., Any],
-) -> Iterator[str]:
-    # Debian's command on the path changes the user; this one runs as whoever calls it
-    debians = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-    found = str(debians) if debians.exists() else shutil.which("rabbitmq-server")
-    if found is None:
-        pytest.skip("no broker: rabbitmq-server is not installed; infra/servers.sh installs it")
-    folder = tmp_path_factory.mktemp("rabbitmq")
-    port, between_nodes, names = free_ports(3)
-    (folder / "plugins").write_text("[].")
-    variables = {
-        "HOME": folder,
-        "RABBITMQ_NODENAME": f"test{port}@localhost",
-        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-        "RABBITMQ_NODE_PORT": port,
-        "RABBITMQ_DIST_PORT": between_nodes,
-        "RABBITMQ_MNESIA_BASE": folder / "data",
-        "RABBITMQ_LOG_BASE": folder / "logs",
-        "RABBITMQ_LOGS": "-",
-        "RABBITMQ_ENABLED_PLUGINS_FILE": folder / "plugins",
-        "RABBITMQ_CONFIG_FILE": folder / "none",
-        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
-        "ERL_EPMD_PORT": names,
-        "ERL_EPMD_ADDRESS": "127.0.0.1",
-    }
-    command = ["env", *(f"{name}={value}" for name, value in variables.items()), found]
-    url = f"amqp://guest:guest@127.0.0.1:{port}//"
-
-    def answers() -> bool:
-        with suppress(OSError, OperationalError), Connection(url) as connection:
-            connection.ensure_connection(max_retries=1, timeout=2)
-            return True
-        return False
-
+def started(server: type[Redis] | type[RabbitMQ], folder: Path) -> Iterator[str]:
+    """The URL of a broker of one's own; the test skips where it is not installed."""
     try:
-        with running(command, folder / "log", answers):
-            yield url
-    finally:
-        # the daemon that knows the names of Erlang's nodes outlives them
-        subprocess.run(["epmd", "-port", str(names), "-kill"], capture_output=True, check=False)
+        broker = server(folder)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    with broker.up():
+        yield broker.url
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from started(Redis, tmp_path_factory.mktemp("redis"))
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from started(RabbitMQ, tmp_path_factory.mktemp("rabbitmq"))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ The link of one worker is taken down while it captures. Nothing tells either sid
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import shutil
 import subprocess
@@ -15,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from servers import Wire
 
 from scheduler.verify import verify
 from schemas.urls import url_key
@@ -29,17 +28,6 @@ pytestmark = pytest.mark.browser
 
 CLI = [sys.executable, "-m", "scheduler.cli"]
 WORKER = ("--visibility-timeout", "12", "--claim-lapse", "9", "--allow-private", "--host-delay", "0.1")
-
-
-def _servers() -> ModuleType:
-    """The module with the wire, beside the chaos that it was made for."""
-    path = Path(__file__).parents[1] / "chaos" / "servers.py"
-    spec = importlib.util.spec_from_file_location("chaos_servers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def ip(*arguments: str) -> None:
@@ -117,7 +105,7 @@ def test_a_host_that_is_cut_off_costs_nothing(
     with ExitStack() as stack:
         wires = {}
         for name, url in (("redis", redis_url), ("s3", s3_server.environment["AWS_ENDPOINT_URL_S3"])):
-            wires[name] = _servers().Wire(urlsplit(url).port, here)
+            wires[name] = Wire(urlsplit(url).port, here)
             stack.callback(wires[name].close)
         environment = s3_server.environment | {"AWS_ENDPOINT_URL_S3": f"http://{here}:{wires['s3'].port}"}
         broker = f"redis://{here}:{wires['redis'].port}/0"

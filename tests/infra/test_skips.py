@@ -41,7 +41,7 @@ def closing_line(suite: Path, **environment: str) -> str:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "--continue-on-collection-errors"],
         cwd=suite,
-        env=kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} | environment,
+        env=kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "tests/support")} | environment,
         capture_output=True,
         text=True,
         timeout=60,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -12,10 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import boto3
 import redis
@@ -48,6 +49,25 @@ class Killable:
                 env=os.environ | self._environment,
                 start_new_session=True,
             )
+
+    def await_answer(self, answers: Callable[[], bool]) -> None:
+        """Waits until it answers. Raises RuntimeError, with its last lines, where it ends instead."""
+
+        def known() -> bool:
+            return self.exit_code is not None or answers()
+
+        wait_until(known, f"{self._command[0]} answers")
+        if self.exit_code is not None:
+            raise RuntimeError(f"{self._command[0]} ended at its start: {self.tail(20)}")
+
+    @contextmanager
+    def up(self) -> Iterator[Self]:
+        """Itself, from when it answers until its end."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.end()
 
     def kill(self) -> None:
         """Ends it at once, as a machine that is lost does."""
@@ -92,7 +112,7 @@ class Redis(Killable):
 
     def start(self) -> None:
         super().start()
-        wait_until(self._answers, "Redis answers")
+        self.await_answer(self._answers)
 
     def _answers(self) -> bool:
         with redis.Redis(port=self.port) as client, suppress(redis.RedisError):
@@ -131,7 +151,7 @@ class RabbitMQ(Killable):
 
     def start(self) -> None:
         super().start()
-        wait_until(self._answers, "RabbitMQ answers")
+        self.await_answer(self._answers)
 
     def end(self, seconds: float = 60.0) -> int:
         code = super().end(seconds)
@@ -161,6 +181,7 @@ class S3(Killable):
             *(program, "mini", f"-dir={folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false"),
             *(f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={self.port}"),
             *(f"-admin.port={admin}", f"-s3.config={folder}/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+            # its Unix sockets would lie in /tmp and its statistics would go abroad
             *("-s3.autoCreateBucket=false", f"-filer.localSocket={folder}/f", f"-s3.localSocket={folder}/s"),
             *("-master.telemetry=false", "-admin.ui=false", "-master.electionTimeout=1s"),
         ]
@@ -168,7 +189,7 @@ class S3(Killable):
 
     def start(self) -> None:
         super().start()
-        wait_until(self._is_writable, "the S3 server takes writes")
+        self.await_answer(self._is_writable)
 
     def environment(self, port: int) -> dict[str, str]:
         """What a process needs to speak to it by way of a port of this machine."""
@@ -270,8 +291,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that are free, with 10,000 added too, below those given to outgoing connections."""
-    import random
-
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:

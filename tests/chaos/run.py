@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
 

@@ -143,6 +143,8 @@ def celery_settings(settings: DeliverySettings) -> dict[str, Any]:
             "unacked_restore_interval": settings.restore_interval.total_seconds(),
             # the scan runs at each interval, not at every tenth
             "unacked_restore_throttle": 1,
+            # RabbitMQ has the lane's next batch before the acknowledgement of this one, which goes another way
+            **({"confirm_publish": True} if orders_by_queue(settings.broker) else {}),
         },
         "broker_connection_retry_on_startup": True,
         "accept_content": ["json"],

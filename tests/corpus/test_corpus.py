@@ -119,13 +119,13 @@ def _crawl(urls: list[str], folder: Path, browser: Path, *options: str) -> Crawl
 
 
 def _python_bytes(process: psutil.Process) -> int:
-    """Resident bytes of the Python processes of a tree; pages that they share are counted more than once."""
+    """Resident bytes of the Python processes of a tree; what several of them share, such as libraries, counts once."""
     total = 0
     with suppress(psutil.Error):
         for one in [process, *process.children(recursive=True)]:
             with suppress(psutil.Error):
                 if Path(one.exe()).name.startswith("python"):
-                    total += one.memory_info().rss
+                    total += one.memory_full_info().pss
     return total
 
 

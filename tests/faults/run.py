@@ -59,8 +59,9 @@ SETTINGS = CrawlSettings(budgets=BUDGETS, robots="always", store_captures=False)
 RUN = RunSettings(concurrency=1, processes=1, allow_private=True, policy=Policy(deny=("127.0.0.66/32",)))
 """The fault site is on this machine; one of its addresses stands in for one that must never be reached."""
 FAULT_HOST, CONTROL = "127.0.0.10", "/faults/ok"
-BY_THE_CLOCK = {"unsettled", "listeners_skipped", "ax_timeout", "frame_lost", "body_incomplete"}
-"""What any page that is more than a slow machine does in time may be captured without: it was asked for last."""
+BY_THE_CLOCK = {"unsettled", "listeners_skipped", "ax_timeout", "frame_lost", "body_incomplete", "snapshot_truncated"}
+"""What any page that is more than a slow machine does in time may be captured without: what is asked for last, and what
+a snapshot leaves out that was asked for a second time."""
 
 
 @dataclass(frozen=True)
